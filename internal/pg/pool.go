@@ -1,0 +1,99 @@
+// Package pg is the plumbing between the console and PostgreSQL: one small pool per database role, transactions that
+// are serializable and repeated only when the server says they were rolled back, error classes, migrations and LISTEN.
+//
+// It knows no table. Two rules live here and nowhere else:
+//
+//   - The database clock is the only clock with authority; [ClockMS] is the one way to read it.
+//   - A transaction whose COMMIT got no answer is neither committed nor rolled back: [InTx] reports
+//     [ErrOutcomeUnknown] and never repeats it. Its caller settles it from durable facts.
+package pg
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// ClockMS is the SQL expression for the database clock in whole milliseconds since the Unix epoch, never in the future.
+// It is clock_timestamp(), not now(): read over a locked row it is not as old as the wait for the lock.
+const ClockMS = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+
+// Querier is what a query needs. *pgxpool.Pool and pgx.Tx both satisfy it.
+type Querier interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// PoolConfig says how one role connects.
+type PoolConfig struct {
+	URL              string // postgres:// URL of the role; may name several hosts
+	App              string // application_name, seen in pg_stat_activity
+	Schema           string // search_path
+	MaxConns         int32
+	StatementTimeout time.Duration
+	// Serializable tells that this pool's transactions are SERIALIZABLE over small tables: sequential scans would
+	// take predicate locks on whole relations, and custom plans would choose them.
+	Serializable bool
+}
+
+const (
+	connectTimeout  = 5 * time.Second
+	idleTransaction = 5 * time.Second // a frozen transaction must not hold a row past its lease
+	healthCheck     = 5 * time.Second // how soon a dead idle connection is noticed
+	connLifetime    = 30 * time.Minute
+)
+
+// Open makes the pool of one role. It opens no connection; the first use does.
+func Open(ctx context.Context, c PoolConfig) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(c.URL)
+	if err != nil {
+		return nil, redactedURLError(err)
+	}
+	cfg.MaxConns = c.MaxConns
+	cfg.MinIdleConns = 1
+	cfg.HealthCheckPeriod = healthCheck
+	cfg.MaxConnLifetime = connLifetime
+	cfg.ConnConfig.ConnectTimeout = connectTimeout
+	if cfg.ConnConfig.ValidateConnect == nil {
+		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	maps.Copy(cfg.ConnConfig.RuntimeParams, runtimeParams(c))
+	return pgxpool.NewWithConfig(ctx, cfg)
+}
+
+func runtimeParams(c PoolConfig) map[string]string {
+	params := map[string]string{
+		"application_name":                    c.App,
+		"search_path":                         c.Schema,
+		"timezone":                            "UTC",
+		"idle_in_transaction_session_timeout": milliseconds(idleTransaction),
+		"statement_timeout":                   milliseconds(c.StatementTimeout),
+	}
+	if c.Serializable {
+		params["enable_seqscan"] = "off"
+		params["plan_cache_mode"] = "force_generic_plan"
+	}
+	return params
+}
+
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%d", d.Milliseconds()) }
+
+// User returns the user name in a connection URL, and an error that does not repeat the URL.
+func User(url string) (user, password string, err error) {
+	cfg, err := pgconn.ParseConfig(url)
+	if err != nil {
+		return "", "", redactedURLError(err)
+	}
+	return cfg.User, cfg.Password, nil
+}
+
+// redactedURLError drops pgx's message, which repeats the connection string.
+func redactedURLError(error) error {
+	return fmt.Errorf("not a PostgreSQL connection URL (want postgres://USER:PASSWORD@HOST:PORT/DATABASE)")
+}

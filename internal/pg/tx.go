@@ -1,0 +1,104 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	operationTimeout = 5 * time.Second // for a caller that brings no deadline
+	commitTimeout    = 5 * time.Second // statement_timeout does not bound a COMMIT that waits for a standby
+	rollbackTimeout  = 2 * time.Second
+	firstPause       = 2 * time.Millisecond
+	longestPause     = 100 * time.Millisecond
+)
+
+// InTx runs fn in a SERIALIZABLE transaction and commits it. When the server reports a serialization failure or a
+// deadlock, which it reports only for a transaction it has rolled back, the whole of fn runs again in a new
+// transaction, with jitter, until ctx's deadline (5 s if it has none). fn must touch nothing but tx.
+//
+// A COMMIT that got no answer is [ErrOutcomeUnknown] and is not repeated.
+func InTx(ctx context.Context, pool *pgxpool.Pool, fn func(tx pgx.Tx) error) error {
+	ctx, cancel := withDeadline(ctx)
+	defer cancel()
+	for try := 0; ; try++ {
+		err := once(ctx, pool, pgx.TxOptions{IsoLevel: pgx.Serializable}, fn)
+		if err == nil || !RolledBack(err) {
+			return err
+		}
+		if waitErr := pause(ctx, try); waitErr != nil {
+			return fmt.Errorf("no success after %d tries: %w", try+1, errors.Join(waitErr, err))
+		}
+	}
+}
+
+// TryTx is [InTx] without repetition: for a caller that does something else with a serialization failure.
+func TryTx(ctx context.Context, pool *pgxpool.Pool, fn func(tx pgx.Tx) error) error {
+	ctx, cancel := withDeadline(ctx)
+	defer cancel()
+	return once(ctx, pool, pgx.TxOptions{IsoLevel: pgx.Serializable}, fn)
+}
+
+// ReadTx runs fn in one read-only snapshot: everything it reads is of one instant.
+func ReadTx(ctx context.Context, pool *pgxpool.Pool, fn func(tx pgx.Tx) error) error {
+	ctx, cancel := withDeadline(ctx)
+	defer cancel()
+	return once(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, fn)
+}
+
+// Pause waits a random while before try is repeated, longer with each try, and returns ctx's error if it ends first.
+func Pause(ctx context.Context, try int) error { return pause(ctx, try) }
+
+func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, operationTimeout)
+}
+
+func once(ctx context.Context, pool *pgxpool.Pool, opts pgx.TxOptions, fn func(tx pgx.Tx) error) error {
+	tx, err := pool.BeginTx(ctx, opts)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer rollback(ctx, tx) // does nothing after a COMMIT
+	if err := fn(tx); err != nil {
+		return err
+	}
+	return commit(ctx, tx)
+}
+
+// commit outlives ctx's cancellation, for a while: to give up on a COMMIT in flight is to lose its answer.
+func commit(ctx context.Context, tx pgx.Tx) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	defer cancel()
+	err := tx.Commit(ctx)
+	if err == nil || certainlyRolledBack(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+}
+
+func rollback(ctx context.Context, tx pgx.Tx) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	tx.Rollback(ctx) // an error closes the connection, and the server then rolls back by itself
+}
+
+func pause(ctx context.Context, try int) error {
+	longest := min(firstPause<<min(try, 10), longestPause)
+	timer := time.NewTimer(rand.N(longest))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
