@@ -1,0 +1,93 @@
+// Comfort for readers with a script; every page says and does the same without it.
+'use strict';
+(() => {
+  const all = (selector, from = document) => [...from.querySelectorAll(selector)];
+
+  // Times: the server wrote UTC; show the viewer's zone and keep UTC in the title.
+  const parts = { year: 'numeric', month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' };
+  const clock = new Intl.DateTimeFormat('en-CA', parts);
+  const zone = new Intl.DateTimeFormat('en', { timeZoneName: 'shortOffset' });
+  const zoneOf = (date) => zone.formatToParts(date).find((p) => p.type === 'timeZoneName').value.replace('GMT', 'UTC');
+  const local = (date) => clock.format(date).replace(', ', ' ') + ' ' + zoneOf(date);
+  for (const el of all('time[datetime]:not([data-zone])')) {
+    const date = new Date(el.dateTime);
+    if (Number.isNaN(date.getTime())) continue;
+    el.title = el.textContent;
+    el.textContent = local(date);
+  }
+  for (const el of all('[data-viewer-zone]')) {
+    el.textContent = 'You, ' + Intl.DateTimeFormat().resolvedOptions().timeZone;
+    el.closest('table').classList.add('has-viewer');
+  }
+
+  // Relative times grow older with the page. The server's clock gave the first one; only what has passed since is added.
+  const loaded = performance.now();
+  const steps = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
+  const span = (seconds) => {
+    const at = steps.findIndex(([size]) => seconds >= size);
+    if (at < 0) return '0 s';
+    const [size, unit] = steps[at];
+    const whole = Math.floor(seconds / size), next = steps[at + 1];
+    const rest = next && at < 2 && whole < 10 ? Math.floor((seconds % size) / next[0]) : 0;
+    return whole + ' ' + unit + (rest ? ' ' + rest + ' ' + next[1] : '');
+  };
+  const relatives = all('[data-ago]');
+  const age = () => {
+    if (document.hidden) return;
+    for (const el of relatives) {
+      const ago = Number(el.dataset.ago) + (performance.now() - loaded) / 1000;
+      el.textContent = Math.abs(ago) < 1 ? 'now' : ago > 0 ? span(ago) + ' ago' : 'in ' + span(-ago);
+    }
+  };
+  if (relatives.length) { setInterval(age, 1000); document.addEventListener('visibilitychange', age); }
+
+  // Copy buttons are hidden without a script, or without a clipboard to copy to.
+  for (const button of navigator.clipboard ? all('button[data-copy]') : []) {
+    button.hidden = false;
+    const name = button.textContent;
+    button.addEventListener('click', async () => {
+      const text = button.dataset.copy || location.href;
+      try { await navigator.clipboard.writeText(text); button.textContent = 'Copied'; } catch { button.textContent = 'Not copied'; }
+      setTimeout(() => { button.textContent = name; }, 1500);
+    });
+  }
+
+  // A changed select filters at once; a form field left empty stays out of the URL.
+  for (const form of all('form.filters')) {
+    form.addEventListener('change', (event) => { if (event.target.matches('select')) form.requestSubmit(); });
+    form.addEventListener('formdata', (event) => {
+      for (const [name, value] of [...event.formData]) if (value === '') event.formData.delete(name);
+    });
+  }
+
+  // Keys.
+  const rows = all('tbody tr:has(a)');
+  let at = -1, going = 0;
+  const move = (by) => {
+    if (!rows.length) return;
+    rows[at]?.classList.remove('at');
+    at = Math.max(0, Math.min(rows.length - 1, at + by));
+    rows[at].classList.add('at');
+    rows[at].querySelector('a').focus();
+    rows[at].scrollIntoView({ block: 'nearest' });
+  };
+  const help = document.getElementById('keys');
+  const keys = {
+    '/': () => document.querySelector('[data-search]')?.focus(),
+    '?': () => help?.showModal(),
+    j: () => move(1),
+    k: () => move(-1),
+    g: () => { going = Date.now(); },
+  };
+  document.addEventListener('keydown', (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest('input, select, textarea, dialog')) return;
+    if (Date.now() - going < 1500) {
+      going = 0;
+      const link = all('[data-key]').find((a) => a.dataset.key === event.key);
+      if (link) { event.preventDefault(); link.click(); return; }
+    }
+    if (!Object.hasOwn(keys, event.key)) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
+})();
