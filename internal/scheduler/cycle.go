@@ -1,0 +1,84 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+)
+
+// Cycle is one pass of one replica: claim, decide and commit, in batches, until nothing is due or the budget is used.
+// It reports how many claims it took. After ctx has ended it takes no further claims; those in hand it finishes.
+func (s *Scheduler) Cycle(ctx context.Context) (claims int, err error) {
+	for claims < s.Settings.Budget && ctx.Err() == nil {
+		want := min(batchLimit, s.Settings.Budget-claims)
+		batch, err := s.claimBatch(ctx, want)
+		if err != nil {
+			return claims, err
+		}
+		s.commitBatch(ctx, s.decideBatch(ctx, batch))
+		claims += len(batch)
+		if len(batch) < want {
+			break
+		}
+	}
+	return claims, nil
+}
+
+func (s *Scheduler) claimBatch(ctx context.Context, limit int) ([]Claim, error) {
+	ctx, cancel := s.operation(ctx)
+	defer cancel()
+	batch, err := claim(ctx, s.Pool, s.Replica, s.Settings.Lease, limit)
+	for _, c := range batch {
+		s.Metrics.claimed(c)
+	}
+	return batch, err
+}
+
+// decideBatch keeps the claims that can be decided and blocks the others.
+func (s *Scheduler) decideBatch(ctx context.Context, batch []Claim) []work {
+	list := make([]work, 0, len(batch))
+	for _, c := range batch {
+		d, err := decide(c, s.Settings.Grace)
+		if err != nil {
+			s.block(ctx, c, err)
+			continue
+		}
+		list = append(list, work{claim: c, decision: d})
+	}
+	return list
+}
+
+func (s *Scheduler) block(ctx context.Context, c Claim, reason error) {
+	ctx, cancel := s.operation(ctx)
+	defer cancel()
+	s.Metrics.settled(Result{Outcome: Failed})
+	s.Log.WarnContext(ctx, "schedule blocked", "project", c.ProjectID, "trigger", c.TriggerID, "reason", reason)
+	if err := block(ctx, s.Pool, c, reason.Error()); err != nil {
+		s.Log.ErrorContext(ctx, "blocked schedule not recorded", "project", c.ProjectID, "trigger", c.TriggerID, "err", err)
+	}
+}
+
+func (s *Scheduler) commitBatch(ctx context.Context, list []work) {
+	if len(list) == 0 {
+		return
+	}
+	ctx, cancel := s.operation(ctx)
+	defer cancel()
+	for i, r := range commit(ctx, s.Pool, list) {
+		s.Metrics.settled(r)
+		s.report(ctx, list[i].claim, r)
+	}
+}
+
+func (s *Scheduler) report(ctx context.Context, c Claim, r Result) {
+	switch r.Outcome {
+	case Failed:
+		s.Log.ErrorContext(ctx, "decision not committed", "project", c.ProjectID, "trigger", c.TriggerID, "err", r.Reason)
+	case Raced:
+		s.Log.InfoContext(ctx, "claim raced", "project", c.ProjectID, "trigger", c.TriggerID, "part", r.Reason)
+	}
+}
+
+// operation bounds one piece of database work, and lets it end after the process was asked to stop.
+func (s *Scheduler) operation(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), s.Settings.Deadline)
+}

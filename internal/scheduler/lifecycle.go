@@ -1,0 +1,133 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/qinglong/console/internal/pg"
+)
+
+// Run works until ctx ends, then finishes the cycle in flight, for which it waits at most the drain timeout. Cycles
+// never overlap; an error goes to the log and the metrics and never ends the loop.
+func (s *Scheduler) Run(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.loop(ctx)
+	}()
+	<-ctx.Done()
+	select {
+	case <-done:
+		return nil
+	case <-time.After(s.Settings.Drain):
+		return fmt.Errorf("the scheduler's cycle did not end within %v; its claims are left to their leases", s.Settings.Drain)
+	}
+}
+
+func (s *Scheduler) loop(ctx context.Context) {
+	fruitless := 0
+	for ctx.Err() == nil {
+		claims, err := s.Cycle(ctx)
+		s.ended(ctx, err)
+		if err == nil && claims >= s.Settings.Budget {
+			continue // a backlog: look again at once
+		}
+		fruitless++
+		if claims > 0 {
+			fruitless = 0
+		}
+		s.sleep(ctx, s.rest(ctx, fruitless))
+	}
+}
+
+func (s *Scheduler) ended(ctx context.Context, err error) {
+	s.Metrics.cycle(err)
+	if err == nil {
+		s.lastCycle.Store(time.Now())
+		return
+	}
+	s.Log.ErrorContext(ctx, "cycle failed", "err", err)
+	s.suspect(err)
+}
+
+// rest records that this replica is alive and says how long it may sleep after a number of cycles that found nothing.
+func (s *Scheduler) rest(ctx context.Context, fruitless int) time.Duration {
+	ctx, cancel := s.operation(ctx)
+	defer cancel()
+	p, err := beat(ctx, s.Pool, s.Replica, s.Version)
+	if err != nil {
+		s.Log.ErrorContext(ctx, "heartbeat failed", "err", err)
+		s.suspect(err)
+		return s.Settings.Cadence
+	}
+	s.Metrics.observe(p)
+	return pauseUntil(p, s.Settings.Cadence, fruitless)
+}
+
+// pauseUntil is the earlier of the cadence and the next cursor. A cursor that is due already became so after the
+// cycle, or belongs to a row that another replica is just claiming: look again soon, but less and less soon.
+func pauseUntil(p pulse, cadence time.Duration, fruitless int) time.Duration {
+	if p.NextMS == nil {
+		return cadence
+	}
+	ahead := time.Duration(*p.NextMS-p.NowMS) * time.Millisecond
+	if ahead <= 0 {
+		ahead = time.Millisecond << min(fruitless, 10)
+	}
+	return min(cadence, ahead)
+}
+
+// suspect tells the owner of the process that the database may be lost.
+func (s *Scheduler) suspect(err error) {
+	if s.Lost != nil && pg.Unavailable(err) {
+		s.Lost(err)
+	}
+}
+
+func (s *Scheduler) sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.wake:
+	case <-ctx.Done():
+	}
+}
+
+// pulse is what a replica sees of the whole when it has nothing to do.
+type pulse struct {
+	NowMS       int64  // the database clock
+	SkewMS      int64  // this replica's clock minus the database's, halfway through the question
+	NextMS      *int64 // the earliest cursor that nobody holds a claim on, nil if none; before 0 if it is not set yet
+	Backlog     int64  // Schedules due now, up to backlogSeen
+	OldestDueMS *int64 // the earliest cursor that is due
+	Blocked     int64
+}
+
+const beatSQL = `
+WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms
+), alive AS (
+    INSERT INTO replicas AS r (id, version, started_at_ms, last_tick_at_ms, clock_skew_ms) SELECT $1, $2, ms, ms, $3 - ms FROM clock
+    ON CONFLICT (id) DO UPDATE SET last_tick_at_ms = greatest(r.last_tick_at_ms, excluded.last_tick_at_ms), clock_skew_ms = excluded.clock_skew_ms
+)
+SELECT clock.ms,
+    (SELECT coalesce(s.next_fire_at_ms, -1) FROM trigger_schedules s
+     WHERE s.enabled AND (s.claim_expires_at_ms IS NULL OR s.claim_expires_at_ms <= clock.ms)
+     ORDER BY coalesce(s.next_fire_at_ms, -1), s.project_id, s.trigger_id LIMIT 1),
+    (SELECT count(*) FROM (SELECT FROM trigger_schedules s WHERE s.enabled AND coalesce(s.next_fire_at_ms, -1) <= clock.ms
+     ORDER BY coalesce(s.next_fire_at_ms, -1) LIMIT $4) due),
+    (SELECT s.next_fire_at_ms FROM trigger_schedules s WHERE s.enabled AND coalesce(s.next_fire_at_ms, -1) BETWEEN 0 AND clock.ms
+     ORDER BY coalesce(s.next_fire_at_ms, -1) LIMIT 1),
+    (SELECT count(*) FROM (SELECT FROM trigger_schedules s WHERE s.blocked_reason IS NOT NULL LIMIT $4) blocked)
+FROM clock`
+
+// beat writes the replica's row and reads the pulse, in one statement.
+func beat(ctx context.Context, q pg.Querier, replica, version string) (p pulse, err error) {
+	defer pg.Wrap(&err, "beat(%s)", replica)
+	asked := time.Now()
+	err = q.QueryRow(ctx, beatSQL, replica, version, asked.UnixMilli(), backlogSeen).
+		Scan(&p.NowMS, &p.NextMS, &p.Backlog, &p.OldestDueMS, &p.Blocked)
+	p.SkewMS = asked.Add(time.Since(asked)/2).UnixMilli() - p.NowMS
+	return p, err
+}
