@@ -1,0 +1,47 @@
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Mistake is one thing wrong with a manifest. It never holds the value that
+// is wrong, which may be a secret.
+type Mistake struct {
+	File   string
+	Line   int    // from 1
+	Field  string // path such as projects[0].tasks[2].env.TOKEN; empty for the file as a whole
+	Reason string // says what to write instead
+}
+
+// Error returns file:line: field: reason.
+func (m Mistake) Error() string {
+	where := fmt.Sprintf("%s:%d: ", m.File, m.Line)
+	if m.Field != "" {
+		where += m.Field + ": "
+	}
+	return where + m.Reason
+}
+
+// Mistakes are all the mistakes found in one manifest, in the order of its lines.
+type Mistakes []Mistake
+
+// Error returns one line for each mistake.
+func (ms Mistakes) Error() string {
+	lines := make([]string, len(ms))
+	for i, m := range ms {
+		lines[i] = m.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// err returns the mistakes in line order, or nil if there are none.
+func (ms Mistakes) err() error {
+	if len(ms) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(ms, func(a, b Mistake) int { return cmp.Compare(a.Line, b.Line) })
+	return ms
+}
