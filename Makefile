@@ -1,0 +1,67 @@
+# Everything one types while working on the console. `make` alone lists it.
+
+SHELL := bash
+.DEFAULT_GOAL := help
+
+# ARGS are handed on: make run ARGS="--listen 127.0.0.1:8090", make test ARGS="-run Claim".
+ARGS ?=
+# GOTEST is how `make test` runs the tests; .ci/run puts one here that counts.
+GOTEST ?= go test
+PACKAGES ?= ./...
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# The version is stamped here and not by the go command, which refuses to look at a
+# repository that belongs to another user.
+BUILD := go build -buildvcs=false -trimpath -ldflags "-X main.version=$(VERSION)"
+
+# The race detector needs a C compiler.
+RACE = $(if $(shell command -v "$$(go env CC)"),-race)
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: build ## Run everything on this machine: database, identity provider, console (ARGS=…)
+	@bin=$$(.ci/setup --print-bin) && CONSOLE_POSTGRES_BIN=$$bin exec bin/console dev $(ARGS)
+
+.PHONY: build
+build: ## Build bin/console
+	@mkdir -p bin
+	$(BUILD) -o bin/console ./cmd/console
+
+.PHONY: test
+test: ## Run the tests, with the race detector (PACKAGES=…, ARGS=…)
+ifneq ($(CI),)
+	@[[ -n "$(RACE)" ]] || { echo "test: no C compiler, so no race detector: CI must have one" >&2; exit 1; }
+else
+	@[[ -n "$(RACE)" ]] || echo "test: no C compiler, so these tests run without the race detector" >&2
+endif
+	@bin=$$(.ci/setup --print-bin) && CONSOLE_POSTGRES_BIN=$$bin $(GOTEST) $(RACE) $(ARGS) $(PACKAGES)
+
+.PHONY: check
+check: generate-check format-check vet staticcheck ## Run every check but the tests
+
+.PHONY: generate
+generate: ## Generate the Go code of the templates
+	go tool templ generate -log-level warn
+
+# Compares with what was there, not with git: work in progress is no failure.
+GENERATED = find . -name '*_templ.go' -not -path '*/node_modules/*' -exec sha256sum {} + | sort -k 2
+.PHONY: generate-check
+generate-check:
+	@before=$$($(GENERATED)) && $(MAKE) --no-print-directory generate && after=$$($(GENERATED)) && \
+	diff <(echo "$$before") <(echo "$$after") || { echo "generated code was stale; commit what is there now" >&2; exit 1; }
+
+.PHONY: format-check
+format-check:
+	@files=$$(find . -name '*.go' -not -path '*/node_modules/*' -exec gofmt -l {} +) && \
+	[[ -z "$$files" ]] || { echo "not formatted (gofmt -w):" $$files >&2; exit 1; }
+
+.PHONY: vet
+vet:
+	go vet ./...
+
+.PHONY: staticcheck
+staticcheck:
+	go tool staticcheck ./...
