@@ -1,0 +1,191 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/qinglong/console/internal/catalog"
+	"github.com/qinglong/console/internal/pg"
+	"github.com/qinglong/console/internal/run"
+)
+
+// ErrNotFound reports that there is no such Schedule, or none the reader may see.
+var ErrNotFound = errors.New("no such schedule")
+
+// MaxPage is the largest number of Schedules that one [List] returns.
+const MaxPage = 200
+
+// State is what a Schedule is doing, judged by the database clock.
+type State string
+
+// The states of a Schedule, the first that fits.
+const (
+	Disabled State = "disabled"  // its Project, Task or Trigger is
+	Blocked  State = "blocked"   // it cannot be decided
+	Claimed  State = "claimed"   // a replica is deciding it
+	Due      State = "due"       // waits to be claimed
+	NeverRun State = "never_run" // waits for its first occurrence
+	Waiting  State = "waiting"   // waits for its next occurrence
+)
+
+// States lists every State, what needs a look first.
+func States() []State { return []State{Blocked, Due, Claimed, Waiting, NeverRun, Disabled} }
+
+// stateSQL is a Schedule's State; s is trigger_schedules and clock.ms the database clock.
+const stateSQL = `CASE WHEN NOT s.enabled THEN 'disabled' WHEN s.blocked_reason IS NOT NULL THEN 'blocked'
+    WHEN s.claim_expires_at_ms > clock.ms THEN 'claimed' WHEN coalesce(s.next_fire_at_ms, -1) <= clock.ms THEN 'due'
+    WHEN s.last_scheduled_at_ms IS NULL THEN 'never_run' ELSE 'waiting' END`
+
+// Summary is a Schedule as a list shows it. Times are UTC milliseconds of the database clock.
+type Summary struct {
+	ProjectID     string      `json:"projectId"`
+	TriggerID     string      `json:"triggerId"`
+	Revision      int64       `json:"triggerRevision"`
+	State         State       `json:"state"`
+	BlockedReason *string     `json:"blockedReason"`
+	TaskID        string      `json:"taskId"`
+	TaskRevision  int64       `json:"taskRevision"`
+	NextMS        *int64      `json:"nextFireAtMs"`
+	LastMS        *int64      `json:"lastScheduledAtMs"`
+	ClaimOwner    *string     `json:"claimOwner"`
+	ClaimExpires  *int64      `json:"claimExpiresAtMs"`
+	LastRunID     *uuid.UUID  `json:"lastRunId"`
+	LastRunStatus *run.Status `json:"lastRunStatus"`
+	Content       string      `json:"-"`
+}
+
+// Trigger decodes the revision's content. It decides nothing, so the digest is not checked: a content that does not
+// match its digest is shown as it is, and its Schedule is blocked.
+func (s Summary) Trigger() (catalog.TriggerContent, error) { return catalog.ParseTrigger(s.Content) }
+
+// Filter says which Schedules a list is of. An empty field does not restrict, except Projects.
+type Filter struct {
+	Projects []string
+	State    State
+	Text     string // part of the Trigger's or the Task's id
+}
+
+// Cursor is a position in the list of Schedules, ordered by their next occurrence; one without comes last.
+type Cursor struct {
+	NextMS    int64 // [noNext] when there is none
+	ProjectID string
+	TriggerID string
+}
+
+// noNext sorts a Schedule without a next occurrence after every other. It is a safe integer for any reader of JSON.
+const noNext = 1<<53 - 1
+
+// String spells c for a URL.
+func (c Cursor) String() string { return fmt.Sprintf("%d_%s/%s", c.NextMS, c.ProjectID, c.TriggerID) }
+
+// ParseCursor reads what [Cursor.String] spelled, and nothing else.
+func ParseCursor(s string) (Cursor, error) {
+	next, rest, _ := strings.Cut(s, "_")
+	project, trigger, _ := strings.Cut(rest, "/")
+	ms, err := strconv.ParseInt(next, 10, 64)
+	c := Cursor{NextMS: ms, ProjectID: project, TriggerID: trigger}
+	if err != nil || ms < -1 || ms > noNext || project == "" || trigger == "" || c.String() != s || len(s) > 200 {
+		return Cursor{}, errors.New("not a place in a list of schedules")
+	}
+	return c, nil
+}
+
+// Page is a part of a list. Next is where the following part begins, or nil at the end.
+type Page struct {
+	NowMS     int64 // the clock the states were judged by
+	Schedules []Summary
+	Next      *Cursor
+}
+
+const summaryColumns = `s.project_id, s.trigger_id, s.trigger_revision, s.state, s.blocked_reason, g.task_id, g.task_revision,
+    s.next_fire_at_ms, s.last_scheduled_at_ms, s.claim_owner, s.claim_expires_at_ms, last.id, last.status, g.content`
+
+// judged is every Schedule with its state; it needs clock.
+const judged = `SELECT s.*, ` + stateSQL + ` AS state, CASE WHEN s.enabled THEN coalesce(s.next_fire_at_ms, -1) ELSE 9007199254740991 END AS sort
+    FROM trigger_schedules s CROSS JOIN clock`
+
+const lastRun = `LEFT JOIN LATERAL (SELECT r.id, r.status FROM runs r
+    WHERE r.project_id = s.project_id AND r.trigger_id = s.trigger_id AND r.scheduled_for_ms = s.last_scheduled_at_ms
+    ORDER BY r.created_at_ms DESC LIMIT 1) last ON true`
+
+const listSQL = `
+WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms), page AS MATERIALIZED (
+    SELECT s.* FROM (` + judged + `) s
+    JOIN trigger_revisions g ON g.project_id = s.project_id AND g.trigger_id = s.trigger_id AND g.revision = s.trigger_revision
+    WHERE s.project_id = ANY($1) AND ($2 = '' OR s.state = $2)
+        AND ($3 = '' OR strpos(s.trigger_id, $3) > 0 OR strpos(g.task_id, $3) > 0)
+        AND ($4::bigint IS NULL OR (s.sort, s.project_id, s.trigger_id) > ($4, $5, $6))
+    ORDER BY s.sort, s.project_id, s.trigger_id LIMIT $7
+)
+SELECT ` + summaryColumns + `, s.sort, clock.ms
+FROM page s CROSS JOIN clock
+JOIN trigger_revisions g ON g.project_id = s.project_id AND g.trigger_id = s.trigger_id AND g.revision = s.trigger_revision
+` + lastRun + `
+ORDER BY s.sort, s.project_id, s.trigger_id`
+
+// List returns at most n Schedules (1 to [MaxPage]) that match f, the next due first, from after on; disabled ones come
+// last. A Schedule that advances while its reader pages moves towards the end: it may be seen twice, never missed.
+func List(ctx context.Context, q pg.Querier, f Filter, after *Cursor, n int) (_ Page, err error) {
+	defer pg.Wrap(&err, "scheduler.List(%d projects)", len(f.Projects))
+	n = min(max(n, 1), MaxPage)
+	args := []any{f.Projects, f.State, strings.ToLower(f.Text), nil, "", "", n + 1}
+	if after != nil {
+		args[3], args[4], args[5] = after.NextMS, after.ProjectID, after.TriggerID
+	}
+	rows, err := q.Query(ctx, listSQL, args...)
+	if err != nil {
+		return Page{}, err
+	}
+	type row struct {
+		Summary
+		Sort, NowMS int64
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
+	if err != nil {
+		return Page{}, err
+	}
+	var page Page
+	for _, r := range list[:min(len(list), n)] {
+		page.NowMS, page.Schedules = r.NowMS, append(page.Schedules, r.Summary)
+	}
+	if len(list) > n {
+		last := list[n-1]
+		page.Next = &Cursor{NextMS: last.Sort, ProjectID: last.ProjectID, TriggerID: last.TriggerID}
+	}
+	return page, nil
+}
+
+// Project is a Project as a reader may choose it.
+type Project struct {
+	ID       string
+	Name     string
+	Archived bool
+}
+
+// Projects returns every Project, and the database clock. Which of them a reader may see is policy's to say.
+func Projects(ctx context.Context, q pg.Querier) (_ []Project, nowMS int64, err error) {
+	defer pg.Wrap(&err, "scheduler.Projects()")
+	rows, err := q.Query(ctx, `
+		SELECT `+pg.ClockMS+`, p.id, p.name, p.status = 'archived'
+		FROM (SELECT) one LEFT JOIN projects p ON true ORDER BY p.id`)
+	if err != nil {
+		return nil, 0, err
+	}
+	var list []Project
+	var id, name *string
+	var archived *bool
+	_, err = pgx.ForEachRow(rows, []any{&nowMS, &id, &name, &archived}, func() error {
+		if id != nil {
+			list = append(list, Project{ID: *id, Name: *name, Archived: *archived})
+		}
+		return nil
+	})
+	return slices.Clip(list), nowMS, err
+}

@@ -1,0 +1,156 @@
+package scheduler
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/qinglong/console/internal/pg"
+)
+
+const (
+	// aliveMS is how fresh the last tick of a replica that runs is: several of the longest cadences.
+	aliveMS = 30_000
+	// forgottenMS is when a replica that ended is no longer news.
+	forgottenMS = 24 * 3_600_000
+
+	maxReplicas = 100
+	maxClaims   = 100
+	// maxUpcoming bounds the Schedules that [Upcoming] follows, and maxEach the instants of one of them.
+	maxUpcoming = 200
+	maxEach     = 60
+)
+
+// Replica is one running scheduler, or one that ran within the last day.
+type Replica struct {
+	ID          string `json:"id"`
+	Version     string `json:"version"`
+	StartedMS   int64  `json:"startedAtMs"`
+	LastTickMS  int64  `json:"lastTickAtMs"`
+	ClockSkewMS int64  `json:"clockSkewMs"` // its clock minus the database's
+	Alive       bool   `json:"alive"`
+}
+
+// Replicas returns the replicas seen within a day, the most recent tick first.
+func Replicas(ctx context.Context, q pg.Querier) (_ []Replica, err error) {
+	defer pg.Wrap(&err, "scheduler.Replicas()")
+	rows, err := q.Query(ctx, `
+		WITH clock AS MATERIALIZED (SELECT `+pg.ClockMS+` AS ms)
+		SELECT r.id, r.version, r.started_at_ms, r.last_tick_at_ms, r.clock_skew_ms, r.last_tick_at_ms > clock.ms - $1
+		FROM replicas r CROSS JOIN clock WHERE r.last_tick_at_ms > clock.ms - $2
+		ORDER BY r.last_tick_at_ms > clock.ms - $1 DESC, r.id LIMIT $3`, aliveMS, forgottenMS, maxReplicas)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Replica])
+}
+
+// Held is a live claim as a page shows it.
+type Held struct {
+	ProjectID  string `json:"projectId"`
+	TriggerID  string `json:"triggerId"`
+	Owner      string `json:"owner"`
+	Token      string `json:"token"` // its first eight digits
+	Version    int64  `json:"version"`
+	AcquiredMS int64  `json:"acquiredAtMs"`
+	ExpiresMS  int64  `json:"expiresAtMs"`
+}
+
+// Claims returns the live claims of projects, at most 100. Whatever is claimed is due, so the due index leads to them.
+func Claims(ctx context.Context, q pg.Querier, projects []string) (_ []Held, err error) {
+	defer pg.Wrap(&err, "scheduler.Claims(%d projects)", len(projects))
+	rows, err := q.Query(ctx, `
+		WITH clock AS MATERIALIZED (SELECT `+pg.ClockMS+` AS ms)
+		SELECT s.project_id, s.trigger_id, s.claim_owner, left(s.claim_token::text, 8), s.claim_version, s.updated_at_ms, s.claim_expires_at_ms
+		FROM trigger_schedules s CROSS JOIN clock
+		WHERE s.enabled AND coalesce(s.next_fire_at_ms, -1) <= clock.ms AND s.claim_expires_at_ms > clock.ms AND s.project_id = ANY($1)
+		ORDER BY coalesce(s.next_fire_at_ms, -1), s.project_id, s.trigger_id LIMIT $2`, projects, maxClaims)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Held])
+}
+
+// Health is how the Schedules of some Projects stand now. Counts stop at 10,000.
+type Health struct {
+	NowMS        int64
+	Due          int   // wait to be claimed
+	OldestLateMS int64 // lateness of the one that waits longest; 0 when none does
+	Held         int   // claimed
+	Blocked      int
+	Schedules    int // enabled ones
+}
+
+const healthSQL = `
+WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms), ripe AS MATERIALIZED (
+    SELECT s.next_fire_at_ms, s.claim_expires_at_ms > clock.ms AS held FROM trigger_schedules s CROSS JOIN clock
+    WHERE s.enabled AND coalesce(s.next_fire_at_ms, -1) <= clock.ms AND s.blocked_reason IS NULL AND s.project_id = ANY($1)
+    ORDER BY coalesce(s.next_fire_at_ms, -1) LIMIT $2
+)
+SELECT clock.ms, (SELECT count(*) FROM ripe WHERE held IS NOT TRUE),
+    coalesce((SELECT clock.ms - min(next_fire_at_ms) FROM ripe WHERE held IS NOT TRUE), 0),
+    (SELECT count(*) FROM ripe WHERE held),
+    (SELECT count(*) FROM (SELECT FROM trigger_schedules WHERE enabled AND blocked_reason IS NOT NULL AND project_id = ANY($1) LIMIT $2) b),
+    (SELECT count(*) FROM (SELECT FROM trigger_schedules WHERE enabled AND project_id = ANY($1) LIMIT $2) e)
+FROM clock`
+
+// ReadHealth judges the Schedules of projects.
+func ReadHealth(ctx context.Context, q pg.Querier, projects []string) (_ Health, err error) {
+	defer pg.Wrap(&err, "scheduler.ReadHealth(%d projects)", len(projects))
+	var h Health
+	err = q.QueryRow(ctx, healthSQL, projects, backlogSeen).Scan(&h.NowMS, &h.Due, &h.OldestLateMS, &h.Held, &h.Blocked, &h.Schedules)
+	return h, err
+}
+
+// Expected is one occurrence to come.
+type Expected struct {
+	ProjectID string
+	TriggerID string
+	AtMS      int64
+	Frequent  bool // its Schedule has more of them in the same span
+}
+
+// Upcoming returns the occurrences of projects expected within span from now, in their order, of at most 200
+// Schedules and 60 of each. A Schedule that cannot be decided expects none.
+func Upcoming(ctx context.Context, q pg.Querier, projects []string, span time.Duration) (_ []Expected, err error) {
+	defer pg.Wrap(&err, "scheduler.Upcoming(%d projects, %s)", len(projects), span)
+	rows, err := q.Query(ctx, `
+		WITH clock AS MATERIALIZED (SELECT `+pg.ClockMS+` AS ms)
+		SELECT s.project_id, s.trigger_id, s.next_fire_at_ms, clock.ms + $2, g.content FROM clock CROSS JOIN trigger_schedules s
+		JOIN trigger_revisions g ON g.project_id = s.project_id AND g.trigger_id = s.trigger_id AND g.revision = s.trigger_revision
+		WHERE s.enabled AND coalesce(s.next_fire_at_ms, -1) > clock.ms AND coalesce(s.next_fire_at_ms, -1) <= clock.ms + $2
+			AND s.blocked_reason IS NULL AND s.project_id = ANY($1)
+		ORDER BY coalesce(s.next_fire_at_ms, -1), s.project_id, s.trigger_id LIMIT $3`, projects, span.Milliseconds(), maxUpcoming)
+	if err != nil {
+		return nil, err
+	}
+	var list []Expected
+	var s Summary
+	var next, until int64
+	_, err = pgx.ForEachRow(rows, []any{&s.ProjectID, &s.TriggerID, &next, &until, &s.Content}, func() error {
+		list = append(list, s.expected(next, until)...)
+		return nil
+	})
+	slices.SortStableFunc(list, func(a, b Expected) int { return int(a.AtMS - b.AtMS) })
+	return list, err
+}
+
+// expected lists the occurrences from the cursor to until.
+func (s Summary) expected(next, until int64) []Expected {
+	at := []int64{next}
+	if plan, err := s.Plan(); err == nil {
+		occurrences, _ := plan.After(next, maxEach-1)
+		for _, o := range occurrences {
+			if ms := o.At.UnixMilli(); ms <= until {
+				at = append(at, ms)
+			}
+		}
+	}
+	var list []Expected
+	for _, ms := range at {
+		list = append(list, Expected{ProjectID: s.ProjectID, TriggerID: s.TriggerID, AtMS: ms, Frequent: len(at) > 1})
+	}
+	return list
+}
