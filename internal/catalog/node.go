@@ -158,7 +158,7 @@ func explain(data []byte, err error) (line int, reason string) {
 		before, _, _ := bytes.Cut(data, []byte("*"+name))
 		return 1 + bytes.Count(before, []byte("\n")), "is an alias (*name): text that begins with * needs quotes"
 	}
-	line, text := failingLine(data, problem[2])
+	line, text := failingLine(data, problem[1], problem[2])
 	switch {
 	case strings.HasPrefix(strings.TrimLeft(text, " "), "\t"):
 		return line, "begins with a tab; YAML is indented with spaces"
@@ -168,21 +168,32 @@ func explain(data []byte, err error) (line int, reason string) {
 	return line, "is not valid YAML: " + problem[2]
 }
 
+// maxSearch bounds failingLine, which parses the file some twenty times.
+const maxSearch = 512 << 10
+
 // failingLine returns the line at which the parser, which reads forward, first
-// meets the problem. Its own line is often where the enclosing mapping begins.
-func failingLine(data []byte, problem string) (line int, text string) {
+// meets the problem. The line that it names is often where the enclosing
+// mapping begins; it is good enough for a very large file.
+func failingLine(data []byte, named, problem string) (line int, text string) {
+	if len(data) > maxSearch {
+		line, _ = strconv.Atoi(named)
+		return max(line, 1), ""
+	}
 	lines := bytes.SplitAfter(data, []byte("\n"))
 	n := 1 + sort.Search(len(lines)-1, func(i int) bool {
-		var ignored yaml.Node
-		decoder := yaml.NewDecoder(bytes.NewReader(bytes.Join(lines[:i+1], nil)))
-		for {
-			err := decoder.Decode(&ignored)
-			if err != nil {
-				return strings.HasSuffix(err.Error(), problem)
-			}
-		}
+		return hasProblem(bytes.Join(lines[:i+1], nil), problem)
 	})
 	return n, string(lines[n-1])
+}
+
+func hasProblem(data []byte, problem string) bool {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var ignored yaml.Node
+		if err := decoder.Decode(&ignored); err != nil {
+			return strings.HasSuffix(err.Error(), problem)
+		}
+	}
 }
 
 // entries returns the keys of a mapping in order, without those reported as

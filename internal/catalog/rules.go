@@ -86,13 +86,6 @@ var invisible = &unicode.RangeTable{R16: []unicode.Range16{
 	{Lo: 0x200b, Hi: 0x200b, Stride: 1}, {Lo: 0x2028, Hi: 0x2029, Stride: 1}, {Lo: 0xfeff, Hi: 0xfeff, Stride: 1},
 }}
 
-func validCronText(expr string) error {
-	if strings.TrimSpace(expr) == "" {
-		return errors.New("is empty")
-	}
-	return plainText(strings.ReplaceAll(expr, "\t", " "))
-}
-
 func validTimeout(text string) error {
 	timeout, err := time.ParseDuration(text)
 	switch {
