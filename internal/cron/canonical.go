@@ -1,0 +1,94 @@
+package cron
+
+import (
+	"math/bits"
+	"strconv"
+	"strings"
+)
+
+// A full set has every value of its field.
+var full = [6]uint64{
+	second:     1<<60 - 1,
+	minute:     1<<60 - 1,
+	hour:       1<<24 - 1,
+	dayOfMonth: 1<<32 - 2,
+	month:      1<<13 - 2,
+	dayOfWeek:  1<<7 - 1,
+}
+
+// canonical spells the sets so that reading them back gives the same sets and
+// the same stars.
+func canonical(sets [6]uint64, stars [6]bool) string {
+	var columns [6]string
+	for i, set := range sets {
+		columns[i] = spell(i, set, stars[i])
+	}
+	if sets[second] == 1 {
+		return strings.Join(columns[minute:], " ")
+	}
+	return strings.Join(columns[:], " ")
+}
+
+// spell writes one field. A leading star is kept or left out as it was, because
+// in hour, day of month and day of week it changes the meaning.
+func spell(i int, set uint64, star bool) string {
+	if star {
+		return spellStar(i, set)
+	}
+	return list(set, "-", ",", ",", strconv.Itoa)
+}
+
+// spellStar writes a set with a star in front: the finest step the set
+// contains, then the values that are left. There is always one, because the set
+// came from a field that began with such a step.
+func spellStar(i int, set uint64) string {
+	for n := 1; n < fields[i].max; n++ {
+		step := multiples(i, n)
+		if step&^set != 0 {
+			continue
+		}
+		if rest := set &^ step; rest != 0 {
+			return starStep(n) + "," + list(rest, "-", ",", ",", strconv.Itoa)
+		}
+		return starStep(n)
+	}
+	return starStep(fields[i].max)
+}
+
+func starStep(n int) string {
+	if n == 1 {
+		return "*"
+	}
+	return "*/" + strconv.Itoa(n)
+}
+
+// multiples returns the set of */n.
+func multiples(i, n int) uint64 {
+	var set uint64
+	for v := fields[i].min; v <= fields[i].max; v += n {
+		set |= 1 << v
+	}
+	return set & full[i]
+}
+
+// list writes the values of set in order, a run of three or more as its ends
+// with to between them, the elements separated by sep and the last by lastSep.
+func list(set uint64, to, sep, lastSep string, name func(int) string) string {
+	var elements []string
+	for set != 0 {
+		lo := bits.TrailingZeros64(set)
+		run := bits.TrailingZeros64(^(set >> lo))
+		if run >= 3 {
+			elements = append(elements, name(lo)+to+name(lo+run-1))
+		} else {
+			run = 1
+			elements = append(elements, name(lo))
+		}
+		set &^= (1<<run - 1) << lo
+	}
+	last := len(elements) - 1
+	if last == 0 {
+		return elements[0]
+	}
+	return strings.Join(elements[:last], sep) + lastSep + elements[last]
+}
