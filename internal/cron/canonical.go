@@ -40,26 +40,20 @@ func spell(i int, set uint64, star bool) string {
 
 // spellStar writes a set with a star in front: the finest step the set
 // contains, then the values that are left. There is always one, because the set
-// came from a field that began with such a step.
+// came from a field that began with such a step and so has the lowest value.
 func spellStar(i int, set uint64) string {
-	for n := 1; n < fields[i].max; n++ {
-		step := multiples(i, n)
-		if step&^set != 0 {
-			continue
-		}
-		if rest := set &^ step; rest != 0 {
-			return starStep(n) + "," + list(rest, "-", ",", ",", strconv.Itoa)
-		}
-		return starStep(n)
+	n := 1
+	for multiples(i, n)&^set != 0 {
+		n++
 	}
-	return starStep(fields[i].max)
-}
-
-func starStep(n int) string {
-	if n == 1 {
-		return "*"
+	text := "*"
+	if n > 1 {
+		text += "/" + strconv.Itoa(n)
 	}
-	return "*/" + strconv.Itoa(n)
+	if rest := set &^ multiples(i, n); rest != 0 {
+		text += "," + list(rest, "-", ",", ",", strconv.Itoa)
+	}
+	return text
 }
 
 // multiples returns the set of */n.

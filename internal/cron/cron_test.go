@@ -258,6 +258,7 @@ func TestCanonical(t *testing.T) {
 		{"Sunday to Sunday", "0 0 * * 7-7", "0 0 * * 0"},
 		{"stepped to 7", "0 0 * * 5-7/2", "0 0 * * 0,5"},
 		{"weekdays by sevens", "0 0 * * */7", "0 0 * * */7"},
+		{"the widest step and more", "0 */23,1 * * *", "0 */23,1 * * *"},
 		{"a step past the end", "0 0 */31 * *", "0 0 */31 * *"},
 	}
 	for _, tt := range tests {

@@ -12,8 +12,8 @@ import (
 	"io"
 	"log"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 )
@@ -21,7 +21,11 @@ import (
 func main() {
 	out := flag.String("o", "zones.txt", "`file` to write")
 	flag.Parse()
-	text, err := render(filepath.Join(runtime.GOROOT(), "lib", "time", "zoneinfo.zip"))
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		log.Fatal("zonegen: go env GOROOT: ", err)
+	}
+	text, err := render(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip"))
 	if err != nil {
 		log.Fatal("zonegen: ", err)
 	}
