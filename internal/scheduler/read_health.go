@@ -18,9 +18,12 @@ const (
 
 	maxReplicas = 100
 	maxClaims   = 100
+
 	// maxUpcoming bounds the Schedules that [Upcoming] follows, and maxEach the instants of one of them.
 	maxUpcoming = 200
-	maxEach     = 60
+	maxEach     = 360
+	// maxExpected bounds them all: a picture is full long before.
+	maxExpected = 4000
 )
 
 // Replica is one running scheduler, or one that ran within the last day.
@@ -113,7 +116,7 @@ type Expected struct {
 }
 
 // Upcoming returns the occurrences of projects expected within span from now, in their order, of at most 200
-// Schedules and 60 of each. A Schedule that cannot be decided expects none.
+// Schedules, 360 of each and about 4,000 in all. A Schedule that cannot be decided expects none.
 func Upcoming(ctx context.Context, q pg.Querier, projects []string, span time.Duration) (_ []Expected, err error) {
 	defer pg.Wrap(&err, "scheduler.Upcoming(%d projects, %s)", len(projects), span)
 	rows, err := q.Query(ctx, `
@@ -130,18 +133,18 @@ func Upcoming(ctx context.Context, q pg.Querier, projects []string, span time.Du
 	var s Summary
 	var next, until int64
 	_, err = pgx.ForEachRow(rows, []any{&s.ProjectID, &s.TriggerID, &next, &until, &s.Content}, func() error {
-		list = append(list, s.expected(next, until)...)
+		list = append(list, s.expected(next, until, min(maxEach, maxExpected-len(list)))...)
 		return nil
 	})
 	slices.SortStableFunc(list, func(a, b Expected) int { return int(a.AtMS - b.AtMS) })
 	return list, err
 }
 
-// expected lists the occurrences from the cursor to until.
-func (s Summary) expected(next, until int64) []Expected {
+// expected lists at most n occurrences, at least one, from the cursor to until.
+func (s Summary) expected(next, until int64, n int) []Expected {
 	at := []int64{next}
 	if plan, err := s.Plan(); err == nil {
-		occurrences, _ := plan.After(next, maxEach-1)
+		occurrences, _ := plan.After(next, n-1)
 		for _, o := range occurrences {
 			if ms := o.At.UnixMilli(); ms <= until {
 				at = append(at, ms)

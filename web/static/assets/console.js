@@ -28,7 +28,7 @@
     if (at < 0) return '0 s';
     const [size, unit] = steps[at];
     const whole = Math.floor(seconds / size), next = steps[at + 1];
-    const rest = next && at < 2 && whole < 10 ? Math.floor((seconds % size) / next[0]) : 0;
+    const rest = next && at < 2 ? Math.floor((seconds % size) / next[0]) : 0;
     return whole + ' ' + unit + (rest ? ' ' + rest + ' ' + next[1] : '');
   };
   const relatives = all('[data-ago]');

@@ -1,0 +1,47 @@
+package web
+
+import (
+	"net/url"
+
+	"github.com/google/uuid"
+)
+
+// links makes every address the console shows or sends to, below its base path.
+type links struct {
+	base string // "", or a path without a trailing slash
+}
+
+// url returns the address of path, which begins with a slash, with the non-empty values of q.
+func (l links) url(path string, q url.Values) string {
+	if kept := nonEmpty(q); len(kept) > 0 {
+		return l.base + path + "?" + kept.Encode()
+	}
+	return l.base + path
+}
+
+func nonEmpty(q url.Values) url.Values {
+	kept := url.Values{}
+	for name, values := range q {
+		for _, v := range values {
+			if v != "" {
+				kept.Add(name, v)
+			}
+		}
+	}
+	return kept
+}
+
+func (l links) run(id uuid.UUID) string { return l.url("/runs/"+id.String(), nil) }
+
+func (l links) schedule(project, trigger string) string {
+	return l.url("/schedules/"+url.PathEscape(project)+"/"+url.PathEscape(trigger), nil)
+}
+
+// runs lists Runs. Its arguments are the names and values of filters, in turn.
+func (l links) runs(filters ...string) string {
+	q := url.Values{}
+	for i := 0; i+1 < len(filters); i += 2 {
+		q.Set(filters[i], filters[i+1])
+	}
+	return l.url("/runs", q)
+}

@@ -1,0 +1,188 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/a-h/templ"
+	"github.com/labstack/echo/v4"
+
+	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/scheduler"
+	"github.com/qinglong/console/web/templates"
+)
+
+const (
+	failuresShown = 10
+	// lateMS is when a backlog is worth a sentence; below it, replicas are about to look.
+	lateMS = 5_000
+	// skewMS is when a replica's clock is worth a look, although nothing is decided by it.
+	skewMS = 2_000
+)
+
+// overviewFacts is what the overview says, before it is worded.
+type overviewFacts struct {
+	Health   scheduler.Health     `json:"health"`
+	Hour     run.Hour             `json:"lastHour"`
+	Replicas []scheduler.Replica  `json:"replicas"`
+	Claims   []scheduler.Held     `json:"claims"`
+	Failures []run.Summary        `json:"latestFailures"`
+	Next     []scheduler.Expected `json:"nextHour"`
+}
+
+func (s *server) overview(c echo.Context) error {
+	if _, err := query(c); err != nil {
+		return err
+	}
+	v, err := s.viewer(c)
+	if err != nil {
+		return err
+	}
+	f, err := s.readOverview(c.Request().Context(), v)
+	if err != nil {
+		return err
+	}
+	return answer(c, f, func() templ.Component { return templates.OverviewPage(s.overviewPage(c, v, f)) })
+}
+
+func (s *server) readOverview(ctx context.Context, v viewer) (f overviewFacts, err error) {
+	projects := v.sees("")
+	if f.Health, err = scheduler.ReadHealth(ctx, s.DB, projects); err != nil {
+		return f, err
+	}
+	if f.Hour, err = run.LastHour(ctx, s.DB, projects, v.nowMS); err != nil {
+		return f, err
+	}
+	if f.Replicas, err = scheduler.Replicas(ctx, s.DB); err != nil {
+		return f, err
+	}
+	if f.Claims, err = scheduler.Claims(ctx, s.DB, projects); err != nil {
+		return f, err
+	}
+	if f.Failures, err = run.LatestFailures(ctx, s.DB, projects, failuresShown); err != nil {
+		return f, err
+	}
+	f.Next, err = scheduler.Upcoming(ctx, s.DB, projects, time.Hour)
+	return f, err
+}
+
+func (s *server) overviewPage(c echo.Context, v viewer, f overviewFacts) templates.Overview {
+	now := v.nowMS
+	return templates.Overview{
+		Page: s.page(c, "Overview", "Overview", now), Sentences: healthSentences(f), Facts: healthFacts(f),
+		Admissions: admissions(f.Hour, now), Outcomes: s.outcomes(f.Hour), Upcoming: upcoming(f.Next, now),
+		Failures: s.runRows(f.Failures, now), Replicas: replicas(f, now), Claims: s.claims(f.Claims, now),
+		NoFailures: templates.Empty{Why: "No Run has failed.", What: "Runs that fail, time out or are lost appear here."},
+		NoReplicas: templates.Empty{Why: "No replica has run within a day.", What: "Start one with console serve; until then nothing is admitted."},
+		NoClaims:   templates.Empty{Why: "No claim is held.", What: "A claim lasts only while a replica decides a due Schedule."},
+	}
+}
+
+// healthSentences say how it stands: what is broken comes first.
+func healthSentences(f overviewFacts) []templates.Sentence {
+	var list []templates.Sentence
+	alive := 0
+	for _, r := range f.Replicas {
+		if r.Alive {
+			alive++
+		}
+	}
+	running := plural(alive, "replica", "replicas")
+	is := map[bool]string{true: "is", false: "are"}[alive == 1]
+	switch {
+	case alive == 0:
+		list = append(list, templates.Sentence{Lead: "No replica is running.", Rest: "Nothing is being admitted.", Tone: "bad"})
+	case f.Health.Schedules == 0:
+		list = append(list, templates.Sentence{Lead: running, Rest: is + " running; no Schedule is enabled."})
+	case f.Health.OldestLateMS > lateMS:
+		list = append(list, templates.Sentence{Lead: running, Rest: is + " behind: the oldest due Schedule waits for " + duration(f.Health.OldestLateMS) + ".", Tone: "warn"})
+	default:
+		list = append(list, templates.Sentence{Lead: running, Rest: is + " admitting on time."})
+	}
+	if n := f.Health.Blocked; n > 0 {
+		list = append(list, templates.Sentence{Lead: plural(n, "Schedule", "Schedules"), Rest: "cannot be decided.", Tone: "bad"})
+	}
+	if n := f.Hour.ByStatus[run.Failed] + f.Hour.ByStatus[run.TimedOut] + f.Hour.ByStatus[run.Lost]; n > 0 {
+		list = append(list, templates.Sentence{Lead: plural(n, "Run", "Runs"), Rest: "of the last hour failed.", Tone: "bad"})
+	}
+	return list
+}
+
+func healthFacts(f overviewFacts) []templates.Fact {
+	median, p99 := "–", "no Occurrence"
+	if f.Hour.MedianLateMS != nil && f.Hour.P99LateMS != nil {
+		median, p99 = duration(*f.Hour.MedianLateMS), "99th "+duration(*f.Hour.P99LateMS)
+	}
+	due := templates.Fact{Value: count(f.Health.Due, f.Health.Due >= run.CountCap), Label: "due now"}
+	if f.Health.Due > 0 {
+		due.Label += ", oldest " + duration(f.Health.OldestLateMS) + " late"
+	}
+	list := []templates.Fact{
+		{Value: count(f.Hour.Admitted, f.Hour.Capped), Label: "admitted, last hour"},
+		{Value: median, Label: "lateness, median · " + p99},
+		due,
+		{Value: count(f.Health.Held, false), Label: "claims held"},
+	}
+	if skew, ok := largestSkew(f.Replicas); ok {
+		list = append(list, templates.Fact{Value: signed(skew), Label: "largest clock skew", Tone: skewTone(skew)})
+	}
+	return list
+}
+
+func largestSkew(list []scheduler.Replica) (largest int64, ok bool) {
+	for _, r := range list {
+		if r.Alive && (!ok || abs(r.ClockSkewMS) > abs(largest)) {
+			largest, ok = r.ClockSkewMS, true
+		}
+	}
+	return largest, ok
+}
+
+func skewTone(ms int64) string {
+	if abs(ms) > skewMS {
+		return "warn"
+	}
+	return ""
+}
+
+func abs(n int64) int64 { return max(n, -n) }
+
+// signed words a difference of clocks.
+func signed(ms int64) string {
+	if ms < 0 {
+		return "−" + duration(-ms)
+	}
+	return "+" + duration(ms)
+}
+
+func replicas(f overviewFacts, nowMS int64) []templates.Replica {
+	held := map[string]int{}
+	for _, c := range f.Claims {
+		held[c.Owner]++
+	}
+	var rows []templates.Replica
+	for _, r := range f.Replicas {
+		status, claims := templates.Status{Word: "gone", Shape: "square", Tone: "idle"}, ""
+		if r.Alive {
+			status, claims = templates.Status{Word: "running", Shape: "disc", Tone: "ok"}, plural(held[r.ID], "claim", "claims")
+		}
+		rows = append(rows, templates.Replica{
+			Name: visible(r.ID), Status: status, Version: visible(r.Version), Started: instant(r.StartedMS, nowMS),
+			Ticked: instant(r.LastTickMS, nowMS), Skew: signed(r.ClockSkewMS), Claims: claims,
+		})
+	}
+	return rows
+}
+
+func (s *server) claims(list []scheduler.Held, nowMS int64) []templates.Claim {
+	var rows []templates.Claim
+	for _, h := range list {
+		rows = append(rows, templates.Claim{
+			Owner: visible(h.Owner), Schedule: templates.Link{Text: h.TriggerID, URL: s.links.schedule(h.ProjectID, h.TriggerID)},
+			Project: h.ProjectID, Token: h.Token + "…", Version: fmt.Sprint(h.Version), Acquired: instant(h.AcquiredMS, nowMS),
+			Left: duration(max(h.ExpiresMS-nowMS, 0)),
+		})
+	}
+	return rows
+}

@@ -1,0 +1,73 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/a-h/templ"
+	"github.com/labstack/echo/v4"
+
+	"github.com/qinglong/console/web/static"
+	"github.com/qinglong/console/web/templates"
+)
+
+// sections are the main navigation, in its order; the key follows g.
+var sections = []struct{ text, path, key string }{
+	{"Overview", "/", "o"},
+	{"Schedules", "/schedules", "s"},
+	{"Runs", "/runs", "r"},
+}
+
+// page is what surrounds a page's content. nowMS is the database clock, or 0 on a page made from memory.
+func (s *server) page(c echo.Context, title, section string, nowMS int64) templates.Page {
+	p := templates.Page{
+		Title: title, Home: s.links.url("/", nil), Banner: s.Banner, Version: s.Version, RequestID: requestID(c),
+		Stylesheet: s.asset("console.css"), Script: s.asset("console.js"), Icon: s.asset("favicon.svg"),
+	}
+	for _, x := range sections {
+		p.Nav = append(p.Nav, templates.NavLink{Text: x.text, URL: s.links.url(x.path, nil), Key: x.key, Current: x.text == section})
+	}
+	if nowMS > 0 {
+		p.AsOf = instant(nowMS, nowMS)
+	}
+	return p
+}
+
+func (s *server) asset(name string) string { return s.links.url("/"+static.URL(name), nil) }
+
+// answer writes body as JSON to a client that asks for it, and the page to everybody else.
+func answer(c echo.Context, body any, page func() templ.Component) error {
+	c.Response().Header().Set("Vary", "Accept")
+	if wantsJSON(c) {
+		return writeJSON(c, http.StatusOK, "application/json", body)
+	}
+	return writeHTML(c, http.StatusOK, page())
+}
+
+// wantsJSON tells clients that ask for JSON from browsers, which ask for HTML and for everything else.
+func wantsJSON(c echo.Context) bool {
+	if strings.HasSuffix(c.Request().URL.Path, ".json") {
+		return true
+	}
+	accept := strings.ToLower(c.Request().Header.Get("Accept"))
+	return strings.Contains(accept, "json") && !strings.Contains(accept, "text/html")
+}
+
+// writeHTML writes page only if all of it rendered, so that a failure can still be a 500.
+func writeHTML(c echo.Context, status int, page templ.Component) error {
+	var buf bytes.Buffer
+	if err := page.Render(c.Request().Context(), &buf); err != nil {
+		return err
+	}
+	return c.HTMLBlob(status, buf.Bytes())
+}
+
+func writeJSON(c echo.Context, status int, contentType string, body any) error {
+	b, err := json.MarshalIndent(body, "", "  ")
+	if err != nil {
+		return err
+	}
+	return c.Blob(status, contentType, append(b, '\n'))
+}
