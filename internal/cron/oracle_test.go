@@ -236,7 +236,10 @@ func TestNextAgreesWithTheClockToTheSecond(t *testing.T) {
 // once for zones that make the same change at the same instant.
 func TestEveryChangeOfEveryZone(t *testing.T) {
 	t.Parallel()
-	type change struct{ at, skipped time.Duration }
+	type change struct {
+		unix    int64
+		skipped time.Duration
+	}
 	seen := map[change]bool{}
 	quarters := map[int]bool{15: true, 45: true}
 	patterns := []pattern{everyDay("15,45", quarters, "*"), everyDay("15,45", quarters, "0-23")}
@@ -245,11 +248,11 @@ func TestEveryChangeOfEveryZone(t *testing.T) {
 		loc := fixed.Location()
 		for _, at := range changes(loc, 2000, 2041) {
 			skipped := civilOf(at, loc).Sub(civilOf(at.Add(-time.Second), loc)) - time.Second
-			if c := (change{time.Duration(at.Unix()), skipped}); seen[c] {
+			c := change{at.Unix(), skipped}
+			if seen[c] {
 				continue
-			} else {
-				seen[c] = true
 			}
+			seen[c] = true
 			margin := max(75*time.Minute, 2*skipped.Abs())
 			from, to := at.Add(-75*time.Minute), at.Add(75*time.Minute)
 			for i, s := range []Schedule{interval, fixed} {

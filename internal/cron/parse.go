@@ -68,18 +68,21 @@ func Parse(expr, zone string) (Schedule, error) {
 	return s, nil
 }
 
+func (f field) isWeek() bool { return f.max == 7 }
+
 // check validates one column and returns it as robfig/cron should read it,
 // which is as written but for days of the week that reach 7.
 func (f field) check(column string) (string, error) {
 	terms := strings.Split(column, ",")
 	for i, text := range terms {
-		t, err := f.term(text)
-		switch {
-		case err != nil && text == "":
+		if text == "" {
 			return "", refuse(f.name, "%s has an empty element; separate values by single commas", quote(column))
-		case err != nil:
+		}
+		t, err := f.term(text)
+		if err != nil {
 			return "", err
-		case t.hi == 7 && !t.star && f.name == fields[dayOfWeek].name:
+		}
+		if f.isWeek() && t.hi == 7 && !t.star {
 			terms[i] = t.spellOutWeek()
 		}
 	}
@@ -145,11 +148,11 @@ func (f field) span(text string, stepped bool) (term, error) {
 
 // forwards spells the range from lo round the end of the field to hi.
 func (f field) forwards(lo, hi int) string {
-	if f.name == fields[dayOfWeek].name && hi == 0 {
+	if f.isWeek() && hi == 0 {
 		return fmt.Sprintf(`"%d-7"`, lo)
 	}
 	last := f.max
-	if f.name == fields[dayOfWeek].name {
+	if f.isWeek() {
 		last = 6
 	}
 	return fmt.Sprintf(`"%d-%d,%d-%d" to run past the end, or "%d-%d"`, lo, last, f.min, hi, hi, lo)
