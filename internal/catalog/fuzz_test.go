@@ -59,10 +59,7 @@ func rereads(t testing.TB, m Manifest) {
 	if err != nil {
 		t.Fatalf("Read() of an accepted manifest = %v", err)
 	}
-	ignoreLines := cmpopts.IgnoreFields
-	opts := cmp.Options{
-		ignoreLines(Project{}, "Line"), ignoreLines(Task{}, "Line"), ignoreLines(Trigger{}, "Line"), cmpopts.EquateEmpty(),
-	}
+	opts := cmp.Options{cmpopts.IgnoreTypes(Position{}), cmpopts.EquateEmpty()}
 	if diff := cmp.Diff(m, again, opts); diff != "" {
 		t.Fatalf("Read() of what it returned (-want +got):\n%s", diff)
 	}
@@ -76,7 +73,7 @@ func rereads(t testing.TB, m Manifest) {
 func contentReturns(t testing.TB, project string, task Task) {
 	t.Helper()
 	content := taskContent(project, task)
-	text, digest := sealed(t, DomainTask, content)
+	text, digest := mustSeal(t, DomainTask, content)
 	back, err := ParseTask(text)
 	if err != nil {
 		t.Fatalf("ParseTask(%s) = %v", text, err)
@@ -84,7 +81,7 @@ func contentReturns(t testing.TB, project string, task Task) {
 	diffContent(t, content, back)
 	pin := TaskPin{ID: task.ID, Revision: 1 << 52, Digest: digest}
 	execution := compile(content, pin)
-	text, _ = sealed(t, DomainExecution, execution)
+	text, _ = mustSeal(t, DomainExecution, execution)
 	gotExecution, err := ParseExecution(text)
 	if err != nil {
 		t.Fatalf("ParseExecution(%s) = %v", text, err)
@@ -92,7 +89,7 @@ func contentReturns(t testing.TB, project string, task Task) {
 	diffContent(t, execution, gotExecution)
 	for _, g := range task.Triggers {
 		want := triggerContent(project, g, pin)
-		text, _ := sealed(t, DomainTrigger, want)
+		text, _ := mustSeal(t, DomainTrigger, want)
 		got, err := ParseTrigger(text)
 		if err != nil {
 			t.Fatalf("ParseTrigger(%s) = %v", text, err)
@@ -101,7 +98,7 @@ func contentReturns(t testing.TB, project string, task Task) {
 	}
 }
 
-func sealed(t testing.TB, domain Domain, v any) (text, digest string) {
+func mustSeal(t testing.TB, domain Domain, v any) (text, digest string) {
 	t.Helper()
 	text, err := canonical(v)
 	if err != nil {

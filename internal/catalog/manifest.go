@@ -29,13 +29,19 @@ type Manifest struct {
 	Projects []Project
 }
 
+// A Position is where in a manifest a definition stands.
+type Position struct {
+	Line  int    // from 1
+	Field string // such as projects[0].tasks[2]
+}
+
 // A Project is the boundary of authorization.
 type Project struct {
 	ID    string
 	Name  string
 	State string // StateActive, StateArchived, or empty: as it is, and active if new
 	Tasks []Task
-	Line  int
+	At    Position
 }
 
 // A Task is what to execute.
@@ -52,7 +58,7 @@ type Task struct {
 	Logs             string // https URL template, or empty
 	Retry            Retry
 	Triggers         []Trigger
-	Line             int
+	At               Position
 }
 
 // Placement says where a Task may run.
@@ -74,7 +80,7 @@ type Trigger struct {
 	Written  string // as the operator wrote it
 	Timezone string // IANA name
 	Misfire  string // skip or fire_once
-	Line     int
+	At       Position
 }
 
 // Misfire policies: what happens to an occurrence that nobody admitted in time.
@@ -113,7 +119,7 @@ func (r *reader) projects(root *yaml.Node) []Project {
 	ids := map[string]int{}
 	for _, it := range o.list("projects") {
 		p := r.project(it)
-		r.once(ids, it, p.ID, p.Line)
+		r.once(ids, it, p.ID)
 		projects = append(projects, p)
 	}
 	return projects
@@ -125,12 +131,12 @@ func (r *reader) project(it item) Project {
 		ID:    o.required("id", validID),
 		Name:  o.required("name", validName),
 		State: o.choice("state", "", StateActive, StateArchived),
-		Line:  it.node.Line,
+		At:    it.at(),
 	}
 	tasks, triggers := map[string]int{}, map[string]int{}
 	for _, it := range o.list("tasks") {
 		t := r.task(it, triggers)
-		r.once(tasks, it, t.ID, t.Line)
+		r.once(tasks, it, t.ID)
 		p.Tasks = append(p.Tasks, t)
 	}
 	return p
@@ -152,14 +158,14 @@ func (r *reader) task(it item, triggers map[string]int) Task {
 		Runbook:          o.optional("runbook", "", validURLTemplate),
 		Logs:             o.optional("logs", "", validURLTemplate),
 		Retry:            r.retry(o),
-		Line:             it.node.Line,
+		At:               it.at(),
 	}
 	if err := validSize(t.Command, t.Env); err != nil {
 		o.mistake("command", err.Error())
 	}
 	for _, it := range o.list("triggers") {
 		trigger := r.trigger(it)
-		r.once(triggers, it, trigger.ID, trigger.Line)
+		r.once(triggers, it, trigger.ID)
 		t.Triggers = append(t.Triggers, trigger)
 	}
 	return t
@@ -217,7 +223,7 @@ func (r *reader) placement(o object) Placement {
 	seen := map[string]int{}
 	for _, it := range r.object(n, o.at("placement"), "requires").list("requires") {
 		label := r.text(it.node, it.path, validLabel)
-		r.once(seen, it, label, it.node.Line)
+		r.once(seen, it, label)
 		labels = append(labels, label)
 	}
 	if len(labels) > maxLabels {
@@ -246,7 +252,7 @@ func (r *reader) trigger(it item) Trigger {
 		Written:  strings.TrimSpace(o.required("cron", plainText)),
 		Timezone: o.required("timezone", plainText),
 		Misfire:  o.choice("misfire", MisfireSkip, MisfireSkip, MisfireFireOnce),
-		Line:     it.node.Line,
+		At:       it.at(),
 	}
 	if o.fields["cron"].isText() && o.fields["timezone"].isText() {
 		t.Cron = o.canonicalCron(t.Written, t.Timezone)

@@ -45,9 +45,9 @@ func TestRead(t *testing.T) {
 		t.Fatalf("Read() = %v, want no mistakes", err)
 	}
 	want := Manifest{File: "m.yaml", Projects: []Project{
-		{ID: "ops", Name: "Operations", Line: 2, Tasks: []Task{
+		{ID: "ops", Name: "Operations", At: Position{2, "projects[0]"}, Tasks: []Task{
 			{
-				ID: "nightly-report", Name: "Nightly report", Enabled: true, Line: 5,
+				ID: "nightly-report", Name: "Nightly report", Enabled: true, At: Position{5, "projects[0].tasks[0]"},
 				Command:          []string{"/usr/local/bin/report", "--day", "yesterday", "--retries", "010"},
 				Env:              map[string]string{"REGION": "eu", "TOKEN": "qlsecret:v1:report-token", "DEBUG": "yes", "PORT": "8080"},
 				WorkingDirectory: "/srv/report",
@@ -57,19 +57,19 @@ func TestRead(t *testing.T) {
 				Logs:             "https://logs.example/?run={run}&attempt={attempt}",
 				Retry:            Retry{Safe: "no", Note: "sends an e-mail to all customers"},
 				Triggers: []Trigger{{
-					ID: "nightly-report", Enabled: true, Line: 16, Cron: "30 2 * * *", Written: "30 2 * * *",
+					ID: "nightly-report", At: Position{16, "projects[0].tasks[0].triggers[0]"}, Enabled: true, Cron: "30 2 * * *", Written: "30 2 * * *",
 					Timezone: "Europe/Berlin", Misfire: "fire_once",
 				}},
 			},
 			{
-				ID: "smallest", Name: "Smallest", Enabled: true, Line: 20, Command: []string{"true-ish"},
+				ID: "smallest", Name: "Smallest", Enabled: true, At: Position{20, "projects[0].tasks[1]"}, Command: []string{"true-ish"},
 				Timeout: time.Hour, Retry: Retry{Safe: "ask"},
 				Triggers: []Trigger{{
-					ID: "hourly", Line: 23, Cron: "0 * * * *", Written: "0 * * * *", Timezone: "UTC", Misfire: "skip",
+					ID: "hourly", At: Position{23, "projects[0].tasks[1].triggers[0]"}, Cron: "0 * * * *", Written: "0 * * * *", Timezone: "UTC", Misfire: "skip",
 				}},
 			},
 		}},
-		{ID: "old", Name: "Old", State: "archived", Line: 24},
+		{ID: "old", Name: "Old", State: "archived", At: Position{24, "projects[1]"}},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Read() (-want +got):\n%s", diff)

@@ -33,6 +33,8 @@ type item struct {
 	path string
 }
 
+func (it item) at() Position { return Position{Line: it.node.Line, Field: it.path} }
+
 // An entry is one key of a mapping, with its value.
 type entry struct {
 	key   string
@@ -56,7 +58,7 @@ func (r *reader) check(n *yaml.Node, path string, err error) {
 }
 
 // once reports an id that an earlier element of the same list already has.
-func (r *reader) once(seen map[string]int, it item, id string, line int) {
+func (r *reader) once(seen map[string]int, it item, id string) {
 	if id == "" {
 		return
 	}
@@ -64,7 +66,7 @@ func (r *reader) once(seen map[string]int, it item, id string, line int) {
 		r.mistake(it.node, it.path, fmt.Sprintf("%s is already on line %d", strconv.Quote(id), first))
 		return
 	}
-	seen[id] = line
+	seen[id] = it.node.Line
 }
 
 // parse returns the root of the only document in data, or nil after a mistake
