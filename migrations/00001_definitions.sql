@@ -119,7 +119,7 @@ CREATE TABLE ql3.trigger_revisions (
 ALTER TABLE ql3.triggers ADD CONSTRAINT trigger_head_has_revision
     FOREIGN KEY (project_id, trigger_id, current_revision) REFERENCES ql3.trigger_revisions DEFERRABLE INITIALLY DEFERRED;
 -- Publishing a Task revision re-pins every Trigger of the Task.
-CREATE INDEX trigger_revisions_by_task ON ql3.trigger_revisions (project_id, task_id);
+CREATE INDEX trigger_revisions_by_task ON ql3.trigger_revisions (task_id, project_id);
 
 CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON ql3.task_definition_revisions FOR EACH ROW EXECUTE FUNCTION ql3.refuse_write();
 CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON ql3.task_execution_revisions FOR EACH ROW EXECUTE FUNCTION ql3.refuse_write();

@@ -6,6 +6,7 @@ package migrations
 
 import (
 	"embed"
+	"fmt"
 	"io/fs"
 )
 
@@ -35,4 +36,17 @@ const (
 // Roles lists every role, the owner first.
 func Roles() []string {
 	return []string{RoleMigration, RoleAdmin, RoleRuntime, RoleRunManager, RoleAuthn, RoleConsole, RoleWorkerIngress}
+}
+
+// Latest is the version of the newest migration, which a replica of this build needs.
+func Latest() int64 {
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil || len(names) == 0 {
+		panic("migrations: no files embedded")
+	}
+	var version int64
+	if _, err := fmt.Sscanf(names[len(names)-1], "%d_", &version); err != nil {
+		panic("migrations: " + names[len(names)-1] + " has no number")
+	}
+	return version
 }

@@ -37,8 +37,9 @@ type PoolConfig struct {
 	Schema           string // search_path
 	MaxConns         int32
 	StatementTimeout time.Duration
-	// Serializable tells that this pool's transactions are SERIALIZABLE over small tables: sequential scans would
-	// take predicate locks on whole relations, and custom plans would choose them.
+	// Serializable tells that this pool's transactions are SERIALIZABLE and read in index order: sequential scans would
+	// take predicate locks on whole relations, bitmaps on whole pages, and custom plans would choose them for small
+	// tables. A claim that sorts reads everything that is due, so joins are done in the order they are written.
 	Serializable bool
 }
 
@@ -77,6 +78,9 @@ func runtimeParams(c PoolConfig) map[string]string {
 	}
 	if c.Serializable {
 		params["enable_seqscan"] = "off"
+		params["enable_bitmapscan"] = "off"
+		params["enable_sort"] = "off"
+		params["join_collapse_limit"] = "1"
 		params["plan_cache_mode"] = "force_generic_plan"
 	}
 	return params

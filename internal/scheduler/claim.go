@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -42,7 +43,8 @@ type Claim struct {
 	TakenFrom string // whose expired claim this one replaced, or ""
 }
 
-// claimSQL takes up to $3 due Schedules under a lease of $2 ms for $1. The joins stand inside the locking CTE so that a
+// claimSQL takes due Schedules under a lease of $2 ms for $1. Their number is part of the text, not a parameter: the
+// planner must know that it is small. The joins stand inside the locking CTE so that a
 // row that was waited for is checked against them again. The expression over next_fire_at_ms is the index's own.
 const claimSQL = `
 WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms
@@ -50,17 +52,17 @@ WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms
     SELECT s.project_id, s.trigger_id, s.claim_owner AS taken_from, s.claim_expires_at_ms AS lapsed_at_ms, s.next_fire_at_ms,
         p.version AS project_version, tr.content, tr.content_digest, tr.task_id, tr.task_revision, tr.task_content_digest,
         task.name AS task_name, e.id AS execution_id, e.content_digest AS execution_digest
-    FROM clock, trigger_schedules s
-    JOIN projects p ON p.id = s.project_id AND p.status = 'active'
+    FROM trigger_schedules s
     JOIN triggers t ON t.project_id = s.project_id AND t.trigger_id = s.trigger_id AND t.current_revision = s.trigger_revision
     JOIN trigger_revisions tr ON tr.project_id = s.project_id AND tr.trigger_id = s.trigger_id AND tr.revision = s.trigger_revision
         AND tr.enabled AND tr.kind = 'qinglong/cron@v1'
     JOIN task_definition_revisions task ON task.project_id = tr.project_id AND task.task_id = tr.task_id AND task.revision = tr.task_revision
     JOIN task_execution_revisions e ON e.project_id = tr.project_id AND e.task_id = tr.task_id AND e.task_revision = tr.task_revision
-    WHERE s.enabled AND coalesce(s.next_fire_at_ms, -1) <= clock.ms
-        AND (s.claim_expires_at_ms IS NULL OR s.claim_expires_at_ms <= clock.ms)
+    JOIN projects p ON p.id = s.project_id AND p.status = 'active'
+    WHERE s.enabled AND coalesce(s.next_fire_at_ms, -1) <= (SELECT ms FROM clock)
+        AND (s.claim_expires_at_ms IS NULL OR s.claim_expires_at_ms <= (SELECT ms FROM clock))
     ORDER BY coalesce(s.next_fire_at_ms, -1), s.project_id, s.trigger_id
-    LIMIT $3 FOR UPDATE OF s SKIP LOCKED
+    LIMIT %d FOR UPDATE OF s SKIP LOCKED
 ), claimed AS (
     UPDATE trigger_schedules s SET claim_owner = $1, claim_token = gen_random_uuid(), claim_version = s.claim_version + 1,
         claim_expires_at_ms = clock.ms + $2, state_version = s.state_version + 1, updated_at_ms = clock.ms
@@ -81,7 +83,7 @@ FROM claimed ORDER BY coalesce(next_fire_at_ms, -1), project_id, trigger_id`
 // claim leases up to limit due Schedules to owner, earliest first, and returns none when none is due.
 func claim(ctx context.Context, q pg.Querier, owner string, lease time.Duration, limit int) (_ []Claim, err error) {
 	defer pg.Wrap(&err, "claim(%d)", limit)
-	rows, err := q.Query(ctx, claimSQL, owner, lease.Milliseconds(), limit)
+	rows, err := q.Query(ctx, fmt.Sprintf(claimSQL, limit), owner, lease.Milliseconds())
 	if err != nil {
 		return nil, err
 	}

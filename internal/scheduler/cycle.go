@@ -1,9 +1,6 @@
 package scheduler
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // Cycle is one pass of one replica: claim, decide and commit, in batches, until nothing is due or the budget is used.
 // It reports how many claims it took. After ctx has ended it takes no further claims; those in hand it finishes.

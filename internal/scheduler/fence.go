@@ -55,11 +55,11 @@ SELECT s.tid, ` + pg.ClockMS + `, s.project_id, s.trigger_id, s.claim_owner, s.c
     tr.enabled, tr.content, tr.content_digest, tr.task_id, tr.task_revision, tr.task_content_digest, task.content_digest,
     e.id, e.content_digest, e.content
 FROM locked s
-JOIN projects p ON p.id = s.project_id
 JOIN triggers t ON t.project_id = s.project_id AND t.trigger_id = s.trigger_id
 JOIN trigger_revisions tr ON tr.project_id = s.project_id AND tr.trigger_id = s.trigger_id AND tr.revision = s.trigger_revision
 JOIN task_definition_revisions task ON task.project_id = tr.project_id AND task.task_id = tr.task_id AND task.revision = tr.task_revision
-JOIN task_execution_revisions e ON e.project_id = tr.project_id AND e.task_id = tr.task_id AND e.task_revision = tr.task_revision`
+JOIN task_execution_revisions e ON e.project_id = tr.project_id AND e.task_id = tr.task_id AND e.task_revision = tr.task_revision
+JOIN projects p ON p.id = s.project_id`
 
 // lock locks the claimed rows and returns for each what is there now, or nil if the claim is gone.
 func lock(ctx context.Context, tx pgx.Tx, list []work) ([]*fence, error) {

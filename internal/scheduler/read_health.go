@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// aliveMS is how fresh the last tick of a replica that runs is: several of the longest cadences.
-	aliveMS = 30_000
+	// aliveMS is how fresh the last tick of a replica that runs is: longer than the longest cadence.
+	aliveMS = 15_000
 	// forgottenMS is when a replica that ended is no longer news.
 	forgottenMS = 24 * 3_600_000
 

@@ -76,7 +76,7 @@ func startShared() (*postgres.Server, error) {
 // StartIn starts a server of its own in dir, for a test that stops, kills or reconfigures it.
 func StartIn(ctx context.Context, dir string) (*postgres.Server, error) {
 	return postgres.Start(ctx, postgres.Config{Dir: dir, Bin: os.Getenv(BinVariable), Log: os.Stderr,
-		Settings: map[string]string{"max_connections": "200", "log_min_messages": "fatal", "max_prepared_transactions": "4"}})
+		Settings: map[string]string{"max_connections": "200", "log_min_messages": "panic", "max_prepared_transactions": "4"}})
 }
 
 // Migrate makes database on server with every role, and applies every migration.

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/qinglong/console/internal/catalog"
+	"github.com/qinglong/console/migrations"
+)
+
+type applyCmd struct {
+	File   string `short:"f" required:"" help:"The manifest; - is standard input." env:"-"`
+	DryRun bool   `help:"Show what would change and change nothing." env:"-"`
+}
+
+// Run publishes the manifest, one transaction a project, and prints what changed.
+func (c applyCmd) Run(ctx context.Context, e env) error {
+	manifest, err := c.read(e.stdin)
+	if err != nil {
+		return usageError{err}
+	}
+	urls, err := readDatabases(e.getenv)
+	if err != nil {
+		return err
+	}
+	pool, err := urls.open(ctx, migrations.RoleAdmin)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	changes, err := catalog.Apply(ctx, pool, manifest, catalog.Options{DryRun: c.DryRun})
+	for _, change := range changes { // also before an error: these projects are published
+		if _, err := change.WriteTo(e.stdout); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func (c applyCmd) read(stdin io.Reader) (catalog.Manifest, error) {
+	if c.File == "-" {
+		return catalog.Read("standard input", stdin)
+	}
+	file, err := os.Open(c.File)
+	if err != nil {
+		return catalog.Manifest{}, fmt.Errorf("--file: %w", withoutOperation(err))
+	}
+	defer file.Close()
+	return catalog.Read(c.File, file)
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/qinglong/console/internal/pg"
+	"github.com/qinglong/console/internal/scheduler"
+	"github.com/qinglong/console/migrations"
+)
+
+const (
+	gateRetry       = time.Second
+	gateTimeout     = 5 * time.Second
+	shutdownTimeout = 10 * time.Second
+	staleAfter      = 15 * time.Second // without a successful cycle for this long a replica is not ready
+)
+
+// errStarting is why a replica that has not yet passed the gates is not ready.
+var errStarting = errors.New("starting: the gates have not been passed yet")
+
+// server is one replica: the gates, the scheduler behind them, and the two listeners. It is ready exactly between
+// having passed every gate and having withdrawn admission.
+type server struct {
+	log       *slog.Logger
+	replica   string
+	urls      databases
+	runtime   *pgxpool.Pool
+	scheduler *scheduler.Scheduler
+	registry  *prometheus.Registry
+	ready     prometheus.Gauge
+	beside    []func(context.Context) // what else runs while admission is open
+	handler   http.Handler                // what the public listener serves
+	closers   []func()
+	public    net.Listener
+	machine   net.Listener
+
+	notReady atomic.Pointer[error] // nil while admission is open
+	lost     chan error            // the scheduler suspects that the database is gone
+}
+
+// newServer puts a replica together. It opens no connection.
+func newServer(ctx context.Context, settings scheduler.Settings, urls databases, log *slog.Logger) (*server, error) {
+	s := &server{log: log, replica: replicaID(), urls: urls, registry: prometheus.NewRegistry(), lost: make(chan error, 1)}
+	s.withdraw(errStarting)
+	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	s.ready = prometheus.NewGauge(prometheus.GaugeOpts{Name: "ql3_ready", Help: "1 while admission is open."})
+	s.registry.MustRegister(s.ready)
+	var err error
+	if s.runtime, err = urls.open(ctx, migrations.RoleRuntime); err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, s.runtime.Close)
+	s.scheduler, err = scheduler.New(scheduler.Config{Pool: s.runtime, Replica: s.replica, Version: version, Settings: settings,
+		Metrics: scheduler.NewMetrics(s.registry), Log: log, Lost: s.suspect})
+	if err != nil {
+		s.close()
+		return nil, usageError{err}
+	}
+	s.handler = s.machinesOnly()
+	return s, nil
+}
+
+// replicaID is unique to this process; a restarted one is another replica.
+func replicaID() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), uuid.NewString()[:8])
+}
+
+// bind takes both addresses, so that a port in use is reported before anything else happens.
+func (s *server) bind(public, machine string) (err error) {
+	if s.public, err = net.Listen("tcp", public); err != nil {
+		return fmt.Errorf("--listen %s: %w", public, err)
+	}
+	if s.machine, err = net.Listen("tcp", machine); err != nil {
+		return fmt.Errorf("--machine-listen %s: %w", machine, err)
+	}
+	s.log.Info("listening", "public", s.public.Addr().String(), "machine", s.machine.Addr().String())
+	return nil
+}
+
+// close gives back what newServer and bind took. After run it has nothing left to do.
+func (s *server) close() {
+	for _, l := range []net.Listener{s.public, s.machine} {
+		if l != nil {
+			l.Close()
+		}
+	}
+	for _, c := range s.closers {
+		c()
+	}
+}
+
+// run serves until ctx ends, then withdraws admission, drains the scheduler and finishes the requests in flight, in
+// that order. The caller closes s.
+func (s *server) run(ctx context.Context) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	servers := []*http.Server{s.serve(group, s.public, s.handler), s.serve(group, s.machine, s.machineHandler())}
+	group.Go(func() error {
+		return errors.Join(s.supervise(groupCtx), shutdown(servers))
+	})
+	return group.Wait()
+}
+
+func (s *server) serve(group *errgroup.Group, l net.Listener, h http.Handler) *http.Server {
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: 60 * time.Second,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn)}
+	group.Go(func() error {
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	return server
+}
+
+func shutdown(servers []*http.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	var errs []error
+	for _, server := range servers {
+		errs = append(errs, server.Shutdown(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// supervise passes the gates, works until the database is lost or ctx ends, and begins again.
+func (s *server) supervise(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := s.passGates(ctx); err != nil {
+			s.withdraw(err)
+			s.log.WarnContext(ctx, "not ready", "reason", err)
+			wait(ctx, gateRetry)
+			continue
+		}
+		if err := s.admit(ctx); err != nil {
+			s.log.ErrorContext(ctx, "admission ended", "err", err)
+		}
+	}
+	return nil
+}
+
+// passGates is what must hold before anything is admitted, at start and after every loss of the database.
+func (s *server) passGates(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	if err := pg.CheckServer(ctx, s.runtime); err != nil {
+		return err
+	}
+	return pg.CheckSchema(ctx, s.runtime, migrations.VersionTable, migrations.Latest())
+}
+
+// admit keeps admission open. It returns when ctx ends or the database is lost, with the scheduler drained.
+func (s *server) admit(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	drop(s.lost)
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.scheduler.Run(groupCtx) })
+	group.Go(func() error { s.listenForPublishing(groupCtx); return nil })
+	for _, run := range s.beside {
+		group.Go(func() error { run(groupCtx); return nil })
+	}
+	s.open()
+	select {
+	case <-ctx.Done():
+		s.withdraw(errors.New("stopping"))
+	case err := <-s.lost:
+		s.withdraw(fmt.Errorf("the database is lost: %w", err))
+	}
+	cancel()
+	return group.Wait()
+}
+
+func (s *server) listenForPublishing(ctx context.Context) {
+	url, err := s.urls.require(migrations.RoleRuntime)
+	if err != nil {
+		return
+	}
+	pg.Listen(ctx, url, scheduler.Channel, s.scheduler.Wake, func(err error) {
+		s.log.WarnContext(ctx, "listening for publications failed; polling goes on", "err", err)
+	})
+}
+
+func (s *server) open() {
+	s.notReady.Store(nil)
+	s.ready.Set(1)
+	s.log.Info("ready", "replica", s.replica)
+}
+
+func (s *server) withdraw(reason error) {
+	s.notReady.Store(&reason)
+	if s.ready != nil {
+		s.ready.Set(0)
+	}
+}
+
+// readiness is nil while admission is open and the scheduler's cycles succeed.
+func (s *server) readiness() error {
+	if reason := s.notReady.Load(); reason != nil {
+		return *reason
+	}
+	if last := s.scheduler.LastCycle(); !last.IsZero() && time.Since(last) > staleAfter {
+		return fmt.Errorf("no successful scheduler cycle for %v", time.Since(last).Round(time.Second))
+	}
+	return nil
+}
+
+func (s *server) isReady() bool { return s.readiness() == nil }
+
+func (s *server) suspect(err error) {
+	select {
+	case s.lost <- err:
+	default:
+	}
+}
+
+func drop(c chan error) {
+	select {
+	case <-c:
+	default:
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

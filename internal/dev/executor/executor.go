@@ -1,0 +1,127 @@
+// Package executor runs Tasks on this machine, for `console dev` alone: it stands where a cluster's workers will.
+//
+// It takes pristine admitted Runs through the lease columns a worker uses, runs the pinned command with the Task's own
+// environment and nothing of this process's, and records every move through internal/run. It has no secret store, so a
+// Task that refers to a secret fails with secret_unavailable before anything is started.
+package executor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/qinglong/console/internal/catalog"
+	"github.com/qinglong/console/internal/run"
+)
+
+const (
+	lease        = 15 * time.Second
+	renewEvery   = 5 * time.Second
+	pollEvery    = 200 * time.Millisecond
+	queryTimeout = 5 * time.Second
+)
+
+// Config is everything an Executor needs.
+type Config struct {
+	Pool  *pgxpool.Pool // of role ql3_runtime
+	Name  string        // the worker's name on the Attempts
+	Slots int           // commands at a time
+	Log   *slog.Logger
+}
+
+// Run takes and executes Runs until ctx ends, then terminates the commands in hand, records that, and returns.
+func Run(ctx context.Context, c Config) {
+	var slots sync.WaitGroup
+	for range c.Slots {
+		slots.Go(func() { c.work(ctx) })
+	}
+	slots.Wait()
+}
+
+func (c Config) work(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := c.next(ctx)
+		if err != nil && !errors.Is(err, run.ErrNoWork) && ctx.Err() == nil {
+			c.Log.ErrorContext(ctx, "executor", "err", err)
+		}
+		if err != nil {
+			sleep(ctx, pollEvery)
+		}
+	}
+}
+
+// next executes one Run, or returns [run.ErrNoWork].
+func (c Config) next(ctx context.Context) error {
+	dispatchCtx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	w, err := run.Dispatch(dispatchCtx, c.Pool, c.Name, lease)
+	if err != nil {
+		return err
+	}
+	outcome, err := c.execute(ctx, w)
+	if err != nil {
+		return err
+	}
+	finishCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queryTimeout)
+	defer cancel()
+	return run.Finish(finishCtx, c.Pool, w.Lease, outcome)
+}
+
+// execute says how the Run ended. An error means that the Run is no longer ours to say.
+func (c Config) execute(ctx context.Context, w run.Work) (run.Outcome, error) {
+	plan, err := catalog.ReadExecution(ctx, c.Pool, w.ProjectID, w.TaskID, w.TaskRevision)
+	if err != nil {
+		c.Log.ErrorContext(ctx, "execution revision unusable", "run", w.RunID, "err", err)
+		return run.Outcome{Status: run.Failed, Code: "execution_unusable", Summary: "the execution revision cannot be read or does not match its digest"}, nil
+	}
+	if name := secretIn(plan); name != "" {
+		return run.Outcome{Status: run.Failed, Code: "secret_unavailable", Summary: "the local executor has no secret store; " + name + " refers to a secret"}, nil
+	}
+	if err := run.Start(ctx, c.Pool, w.Lease, plan.Timeout()); err != nil {
+		return run.Outcome{}, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var renewing sync.WaitGroup
+	renewing.Go(func() { c.renew(ctx, w.Lease, cancel) })
+	outcome := command(ctx, plan)
+	cancel(nil)
+	renewing.Wait()
+	if errors.Is(context.Cause(ctx), run.ErrLost) {
+		return run.Outcome{}, run.ErrLost
+	}
+	return outcome, nil
+}
+
+// renew keeps the lease until ctx ends, and ends ctx when the lease is lost.
+func (c Config) renew(ctx context.Context, l run.Lease, cancel context.CancelCauseFunc) {
+	for sleep(ctx, renewEvery); ctx.Err() == nil; sleep(ctx, renewEvery) {
+		renewCtx, done := context.WithTimeout(ctx, queryTimeout)
+		_, err := run.Renew(renewCtx, c.Pool, l, lease)
+		done()
+		if errors.Is(err, run.ErrLost) {
+			cancel(run.ErrLost)
+		}
+	}
+}
+
+// secretIn names the first environment variable whose value is a secret reference, or returns "".
+func secretIn(plan catalog.Execution) string {
+	for name, value := range plan.Env {
+		if catalog.IsReference(value) {
+			return name
+		}
+	}
+	return ""
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
