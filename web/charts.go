@@ -62,7 +62,7 @@ func (s *server) outcomes(h run.Hour) templates.Shares {
 const (
 	maxLabels = 6
 	labelRoom = 16.0 // percent of the axis that a label takes
-	dotRoom   = 0.5  // percent between two dots: closer ones are one
+	dotRoom   = 1.0  // percent between two dots: closer ones are one
 )
 
 // upcoming draws the next hour: a dot for each instant, and a name for those of Schedules that are due once in it.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -39,26 +40,33 @@ func (s *server) asset(name string) string { return s.links.url("/"+static.URL(n
 
 // answer writes body as JSON to a client that asks for it, and the page to everybody else.
 func answer(c echo.Context, body any, page func() templ.Component) error {
+	return answerAs(c, wantsJSON(c), body, page)
+}
+
+func answerAs(c echo.Context, asJSON bool, body any, page func() templ.Component) error {
 	c.Response().Header().Set("Vary", "Accept")
-	if wantsJSON(c) {
+	if asJSON {
 		return writeJSON(c, http.StatusOK, "application/json", body)
 	}
 	return writeHTML(c, http.StatusOK, page())
 }
 
-// wantsJSON tells clients that ask for JSON from browsers, which ask for HTML and for everything else.
+// wantsJSON tells whether the address or the client asks for JSON.
 func wantsJSON(c echo.Context) bool {
-	if strings.HasSuffix(c.Request().URL.Path, ".json") {
-		return true
-	}
+	return strings.HasSuffix(c.Request().URL.Path, ".json") || acceptsJSON(c)
+}
+
+// acceptsJSON tells clients that ask for JSON from browsers, which ask for HTML and for everything else.
+func acceptsJSON(c echo.Context) bool {
 	accept := strings.ToLower(c.Request().Header.Get("Accept"))
 	return strings.Contains(accept, "json") && !strings.Contains(accept, "text/html")
 }
 
-// writeHTML writes page only if all of it rendered, so that a failure can still be a 500.
+// writeHTML writes page only if all of it rendered, so that a failure can still be a 500. Rendering waits for nothing,
+// and the page that says the time is over must itself render after that.
 func writeHTML(c echo.Context, status int, page templ.Component) error {
 	var buf bytes.Buffer
-	if err := page.Render(c.Request().Context(), &buf); err != nil {
+	if err := page.Render(context.WithoutCancel(c.Request().Context()), &buf); err != nil {
 		return err
 	}
 	return c.HTMLBlob(status, buf.Bytes())

@@ -130,14 +130,14 @@ func (s *server) runOrigin(d run.Detail, nowMS int64) []templates.Pair {
 
 // inZone words an instant on the Trigger's own clock.
 func inZone(ms int64, zone *string) string {
-	if zone == nil {
+	if zone == nil || *zone == "UTC" { // said already
 		return ""
 	}
 	loc, err := time.LoadLocation(*zone)
 	if err != nil {
 		return ""
 	}
-	return time.UnixMilli(ms).In(loc).Format("Mon 15:04:05 ") + *zone
+	return time.UnixMilli(ms).In(loc).Format("· Mon 15:04:05 ") + *zone
 }
 
 func runTimes(d run.Detail, nowMS int64) []templates.Pair {

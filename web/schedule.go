@@ -57,7 +57,8 @@ func (s *server) schedule(c echo.Context) error {
 	for _, o := range next {
 		body.Next = append(body.Next, o.At.UTC().Format(time.RFC3339))
 	}
-	return answer(c, body, func() templ.Component {
+	asJSON := acceptsJSON(c) || d.TriggerID != c.Param("trigger")
+	return answerAs(c, asJSON, body, func() templ.Component {
 		page := s.schedulePage(c, d, plan)
 		page.Runs = s.runRows(runs.Runs, d.NowMS)
 		page.Occurrences = occurrences(next, loc, d.NowMS)

@@ -36,12 +36,20 @@ type Config struct {
 
 type server struct {
 	Config
-	links links
+	links  links
+	viewer func(echo.Context) (viewer, error) // the one place that says what a request may see
 }
 
 // New returns the console's handler.
-func New(c Config) http.Handler {
+func New(c Config) http.Handler { return newServer(c).handler() }
+
+func newServer(c Config) *server {
 	s := &server{Config: c, links: links{base: strings.TrimSuffix(c.PublicURL.Path, "/")}}
+	s.viewer = s.everyProject
+	return s
+}
+
+func (s *server) handler() http.Handler {
 	e := echo.New()
 	e.HTTPErrorHandler = s.fail
 	e.Use(nameRequest, secure, recoverPanic, s.onlyAllowedHosts, limitBody, limitTime)

@@ -13,8 +13,8 @@ type viewer struct {
 	nowMS    int64
 }
 
-// viewer is the one place that says what a request may see. Until people sign in, that is every Project.
-func (s *server) viewer(c echo.Context) (viewer, error) {
+// everyProject is the viewer of every request until people sign in: one who may see every Project.
+func (s *server) everyProject(c echo.Context) (viewer, error) {
 	projects, nowMS, err := scheduler.Projects(c.Request().Context(), s.DB)
 	return viewer{projects: projects, nowMS: nowMS}, err
 }

@@ -7,7 +7,7 @@
   const parts = { year: 'numeric', month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' };
   const clock = new Intl.DateTimeFormat('en-CA', parts);
   const zone = new Intl.DateTimeFormat('en', { timeZoneName: 'shortOffset' });
-  const zoneOf = (date) => zone.formatToParts(date).find((p) => p.type === 'timeZoneName').value.replace('GMT', 'UTC');
+  const zoneOf = (date) => zone.formatToParts(date).find((p) => p.type === 'timeZoneName').value.replace('GMT', 'UTC').replace(/\+0$/, '');
   const local = (date) => clock.format(date).replace(', ', ' ') + ' ' + zoneOf(date);
   for (const el of all('time[datetime]:not([data-zone])')) {
     const date = new Date(el.dateTime);

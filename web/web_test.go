@@ -1,0 +1,481 @@
+package web
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/labstack/echo/v4"
+
+	"github.com/qinglong/console/internal/pg/pgtest"
+	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/run/runtest"
+	"github.com/qinglong/console/internal/scheduler"
+	"github.com/qinglong/console/migrations"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+const hostile = `<script>alert(1)</script>"'&`
+
+const manifest = `
+projects:
+  - id: ops
+    name: "Ops <b>bold</b>"
+    tasks:
+      - id: report
+        name: "Report ` + `<script>alert(1)</script>` + `"
+        command: [/bin/report, --only-in-the-preview]
+        env: { REGION: only-in-the-preview-too }
+        workingDirectory: /srv/only-in-the-preview
+        timeout: 1m
+        runbook: https://wiki.example/{task}
+        logs: https://logs.example/?run={run}
+        triggers:
+          - {id: nightly, cron: "30 2 * * *", timezone: Europe/Berlin}
+          - {id: nightly.json, cron: "0 3 * * *", timezone: UTC}
+  - id: growth
+    name: Growth
+    tasks:
+      - id: digest
+        name: Mail digest
+        command: [/bin/digest]
+        timeout: 1m
+        triggers:
+          - {id: daily, cron: "15 9 * * *", timezone: Asia/Shanghai}
+`
+
+// world is a console over a database with a Run that failed.
+type world struct {
+	*pgtest.Database
+	db     *pgxpool.Pool
+	failed uuid.UUID
+	nowMS  int64
+}
+
+func newWorld(t *testing.T) world {
+	t.Helper()
+	d := pgtest.New(t)
+	runtest.Publish(t, d, manifest)
+	w := world{Database: d, db: d.Pool(t, migrations.RoleConsole)}
+	w.nowMS = runtest.Clock(t, w.db)
+	w.failed = runtest.Admit(t, d, "ops", "nightly", w.nowMS-9, w.nowMS)
+	runtest.Execute(t, d, run.Outcome{Status: run.Failed, ExitCode: new(3), Code: "exit_status", Summary: hostile + "\u202e\x07" + strings.Repeat("x", 900)})
+	return w
+}
+
+// handler serves the console below base.
+func (w world) handler(t *testing.T, base string) http.Handler {
+	return New(config(t, w.db, base))
+}
+
+func config(t *testing.T, db *pgxpool.Pool, base string) Config {
+	t.Helper()
+	public, err := url.Parse("https://console.example" + base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Config{DB: db, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
+		PublicURL: public, Ready: func() bool { return true }, Version: "test"}
+}
+
+// unreachable is a handler whose database cannot be reached.
+func unreachable(t *testing.T) http.Handler {
+	t.Helper()
+	db, err := pgxpool.New(t.Context(), "postgres://nobody@127.0.0.1:1/none?connect_timeout=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	return New(config(t, db, ""))
+}
+
+type answered struct {
+	*http.Response
+	body string
+}
+
+func get(t *testing.T, h http.Handler, target string, headers ...string) answered {
+	t.Helper()
+	return do(t, h, http.MethodGet, target, headers...)
+}
+
+func do(t *testing.T, h http.Handler, method, target string, headers ...string) answered {
+	t.Helper()
+	r := httptest.NewRequest(method, "https://console.example"+target, nil)
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	res := w.Result()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answered{res, string(body)}
+}
+
+func (w world) pages() []string {
+	return []string{"/", "/schedules", "/schedules/ops/nightly", "/runs", "/runs/" + w.failed.String()}
+}
+
+func TestPages(t *testing.T) {
+	w := newWorld(t)
+	h := w.handler(t, "")
+	wants := map[string][]string{
+		"/":                           {"No replica is running.", "1 Run"},
+		"/schedules":                  {"at 02:30 every day", "Europe/Berlin", "never run"},
+		"/schedules/ops/nightly":      {"02:30:00 CE", "Trigger revision", "sha256 ", "All Runs of this Trigger"},
+		"/runs":                       {"failed", "exit 3", "9 ms", `href="/runs/` + w.failed.String()},
+		"/runs/" + w.failed.String():  {"Exit 3", "run.dispatching", "9 ms late", `href="https://wiki.example/report"`, "https://logs.example/?run=" + w.failed.String()},
+		"/runs?status=queued":         {"No Run matches."},
+		"/runs?project=nowhere":       {"No Run matches."},
+		"/runs?since=-1h&status=":     {"exit 3"},
+		"/schedules?q=zzz":            {"No Schedule matches."},
+		"/schedules/ops/nightly.json": {"nightly.json"}, // the Trigger of that name
+	}
+	for target, texts := range wants {
+		res := get(t, h, target, "Accept", "text/html,*/*")
+		if res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "text/html; charset=UTF-8" {
+			t.Errorf("GET %s = %d %s, want a page", target, res.StatusCode, res.Header.Get("Content-Type"))
+		}
+		for _, want := range texts {
+			if !strings.Contains(res.body, want) {
+				t.Errorf("GET %s does not say %q", target, want)
+			}
+		}
+	}
+}
+
+// Commands, arguments, environment and directory appear in the proved preview and nowhere else.
+func TestPagesKeepTheExecutionToThemselves(t *testing.T) {
+	w := newWorld(t)
+	h := w.handler(t, "")
+	for _, target := range w.pages() {
+		for _, accept := range []string{"text/html", "application/json"} {
+			if res := get(t, h, target, "Accept", accept); strings.Contains(res.body, "only-in-the-preview") || strings.Contains(res.body, "/bin/report") {
+				t.Errorf("GET %s (%s) shows what only the preview may", target, accept)
+			}
+		}
+	}
+}
+
+func TestStringsAreNeverMarkup(t *testing.T) {
+	w := newWorld(t)
+	h := w.handler(t, "")
+	for _, target := range append(w.pages(), "/runs?task="+url.QueryEscape(hostile), "/schedules?q="+url.QueryEscape(hostile), "/runs?status="+url.QueryEscape(hostile)) {
+		res := get(t, h, target)
+		if strings.Contains(res.body, "<script>alert") || strings.Contains(res.body, "<b>bold") || strings.ContainsAny(res.body, "\u202e\x07") {
+			t.Errorf("GET %s lets a string through as markup or as invisible controls", target)
+		}
+	}
+	if res := get(t, h, "/runs"); strings.Contains(res.body, strings.Repeat("x", 200)) {
+		t.Error("GET /runs shows a long summary whole, want it shortened")
+	}
+	if res := get(t, h, "/runs/"+w.failed.String()); !strings.Contains(res.body, strings.Repeat("x", 900)) {
+		t.Error("GET /runs/{id} shortens the summary, want it whole")
+	}
+}
+
+var (
+	address = regexp.MustCompile(`(?:href|src|action)="([^"]*)"`)
+	style   = regexp.MustCompile(`<style|<script(?: [^>]*)?>[^<]|\son[a-z]+="|\sstyle="|javascript:`)
+)
+
+func TestEveryLinkIsBelowTheBasePath(t *testing.T) {
+	w := newWorld(t)
+	for _, base := range []string{"", "/x", "/x/y"} {
+		h := w.handler(t, base+"/")
+		for _, page := range append(w.pages(), "/nowhere") {
+			for _, m := range address.FindAllStringSubmatch(get(t, h, base+page).body, -1) {
+				target := strings.ReplaceAll(m[1], "&amp;", "&")
+				if strings.HasPrefix(target, "https://wiki.example/") || strings.HasPrefix(target, "https://logs.example/") || target == "#main" {
+					continue
+				}
+				if !strings.HasPrefix(target, base+"/") || strings.Contains(target, "//") {
+					t.Errorf("base %q: %s links to %q", base, page, target)
+				} else if res := get(t, h, target); res.StatusCode != http.StatusOK {
+					t.Errorf("base %q: %s links to %q, which answers %d", base, page, target, res.StatusCode)
+				}
+			}
+		}
+	}
+}
+
+func TestBasePathIsExact(t *testing.T) {
+	h := newWorld(t).handler(t, "/x/y")
+	for target, want := range map[string]int{"/x/y": 200, "/x/y/": 200, "/x/y/livez": 200, "/": 404, "/x": 404, "/runs": 404, "/x/yy": 404, "/x/y/x/y/": 404} {
+		if res := get(t, h, target); res.StatusCode != want {
+			t.Errorf("GET %s below /x/y = %d, want %d", target, res.StatusCode, want)
+		}
+	}
+}
+
+func TestPagesObeyTheirOwnPolicy(t *testing.T) {
+	w := newWorld(t)
+	h := w.handler(t, "")
+	for _, target := range append(w.pages(), "/nowhere", "/runs?status=nope") {
+		res := get(t, h, target)
+		for name, want := range map[string]string{
+			"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
+			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+		} {
+			if got := res.Header.Get(name); got != want {
+				t.Errorf("GET %s: %s = %q, want %q", target, name, got, want)
+			}
+		}
+		if m := style.FindString(res.body); m != "" {
+			t.Errorf("GET %s has inline script or style: %q", target, m)
+		}
+	}
+}
+
+// What lies outside a viewer's Projects appears nowhere, and is answered byte for byte like what does not exist.
+func TestOtherProjectsAreNotThere(t *testing.T) {
+	w := newWorld(t)
+	s := newServer(config(t, w.db, ""))
+	s.viewer = func(c echo.Context) (viewer, error) {
+		return viewer{projects: []scheduler.Project{{ID: "growth", Name: "Growth"}}, nowMS: w.nowMS}, nil
+	}
+	h := s.handler()
+	for _, target := range []string{"/", "/runs", "/schedules", "/runs?project=ops", "/schedules?project=ops", "/runs?task=report", "/schedules?q=night"} {
+		for _, accept := range []string{"text/html", "application/json"} {
+			res := get(t, h, target, "Accept", accept)
+			if res.StatusCode != http.StatusOK || strings.Contains(res.body, "nightly") || strings.Contains(res.body, "bold") || strings.Contains(res.body, w.failed.String()) {
+				t.Errorf("GET %s (%s) = %d, showing a Project out of sight", target, accept, res.StatusCode)
+			}
+		}
+	}
+	for hidden, missing := range map[string]string{
+		"/runs/" + w.failed.String(): "/runs/" + uuid.NewString(),
+		"/schedules/ops/nightly":     "/schedules/ops/none",
+	} {
+		a, b := get(t, h, hidden), get(t, h, missing)
+		without := func(r answered) string { return strings.ReplaceAll(r.body, r.Header.Get("X-Request-Id"), "") }
+		if a.StatusCode != http.StatusNotFound || without(a) != without(b) {
+			t.Errorf("GET %s = %d, want the same answer as %s:\n%s\n%s", hidden, a.StatusCode, missing, a.body, b.body)
+		}
+	}
+}
+
+// SQL takes a nil list for NULL, so a viewer of nothing has an empty one.
+func TestViewerOfNothingSeesNothing(t *testing.T) {
+	if got := (viewer{}).sees(""); got == nil || len(got) != 0 {
+		t.Errorf("viewer{}.sees() = %#v, want an empty list", got)
+	}
+}
+
+func TestProblems(t *testing.T) {
+	w := newWorld(t)
+	h := w.handler(t, "")
+	long := strings.Repeat("a", maxValue+1)
+	tests := []struct {
+		name, method, target string
+		status               int
+		says                 string
+	}{
+		{"no such path", "GET", "/nowhere", 404, "There is no page at this address."},
+		{"no such asset", "GET", "/static/console.css", 404, "There is no page at this address."},
+		{"no such Run", "GET", "/runs/" + uuid.NewString(), 404, "There is no Run with this id"},
+		{"an id that is none", "GET", "/runs/1", 404, "There is no Run with this id"},
+		{"an id spelled otherwise", "GET", "/runs/" + strings.ToUpper(w.failed.String()), 404, "There is no Run with this id"},
+		{"no such Schedule", "GET", "/schedules/ops/none", 404, "There is no Trigger with this name"},
+		{"another Project's Schedule", "GET", "/schedules/ops/daily", 404, "There is no Trigger with this name"},
+		{"an escaped slash", "GET", "/schedules/ops/a%2Fb", 404, "There is no Trigger with this name"},
+		{"POST to a page", "POST", "/runs", 405, "does not take this kind of request"},
+		{"DELETE of a Run", "DELETE", "/runs/" + w.failed.String(), 405, "does not take this kind of request"},
+		{"unknown status", "GET", "/runs?status=done", 400, "There is no status &#34;done&#34;"},
+		{"unknown state", "GET", "/schedules?state=open", 400, "There is no state &#34;open&#34;"},
+		{"unknown parameter", "GET", "/runs?stauts=failed", 400, "There is no parameter &#34;stauts&#34; here; there are: project, status"},
+		{"a parameter twice", "GET", "/runs?task=a&task=b", 400, "task is given more than once"},
+		{"a parameter on a detail page", "GET", "/runs/" + w.failed.String() + "?x=1", 400, "There is no parameter"},
+		{"bad cursor", "GET", "/runs?after=7", 400, "not a place in the list"},
+		{"bad cursor of Schedules", "GET", "/schedules?after=7", 400, "not a place in the list"},
+		{"bad time", "GET", "/runs?since=yesterday", 400, "neither a time like"},
+		{"oversized value", "GET", "/runs?task=" + long, 400, "longer than 200 bytes"},
+		{"oversized query", "GET", "/runs?" + strings.Repeat("a", maxQuery+1), 400, "too long"},
+		{"a NUL", "GET", "/runs?task=%00", 400, "is not text"},
+		{"not UTF-8", "GET", "/runs?task=%ff", 400, "is not text"},
+		{"bad escape", "GET", "/runs?task=%zz", 400, "not well formed"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			res := do(t, h, tt.method, tt.target, "Accept", "text/html")
+			id := res.Header.Get("X-Request-Id")
+			if res.StatusCode != tt.status || !strings.Contains(res.body, tt.says) || id == "" || !strings.Contains(res.body, id) {
+				t.Errorf("%s %s = %d, want %d, saying %q and its request id %q:\n%s", tt.method, tt.target, res.StatusCode, tt.status, tt.says, id, res.body)
+			}
+			problem := do(t, h, tt.method, tt.target, "Accept", "application/json")
+			var details problemDetails
+			if err := json.Unmarshal([]byte(problem.body), &details); err != nil || details.Status != tt.status ||
+				problem.Header.Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%s %s as JSON = %s %s, %v", tt.method, tt.target, problem.Header.Get("Content-Type"), problem.body, err)
+			}
+		})
+	}
+	if allow := do(t, h, "POST", "/runs").Header.Get("Allow"); !strings.Contains(allow, "GET") {
+		t.Errorf("POST /runs: Allow = %q, want GET in it", allow)
+	}
+}
+
+func TestLargeBodyIsRefused(t *testing.T) {
+	h := newWorld(t).handler(t, "")
+	r := httptest.NewRequest(http.MethodPost, "/runs", strings.NewReader(strings.Repeat("x", bodyLimit+1)))
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if w.Code != http.StatusRequestEntityTooLarge && w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST of %d bytes = %d, want 413 or 405", bodyLimit+1, w.Code)
+	}
+}
+
+func TestDatabaseUnavailable(t *testing.T) {
+	h := unreachable(t)
+	for _, target := range []string{"/", "/runs", "/schedules", "/runs/" + uuid.NewString(), "/schedules/a/b"} {
+		res := get(t, h, target, "Accept", "text/html")
+		if res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(res.body, "cannot reach its database") || res.Header.Get("Retry-After") == "" {
+			t.Errorf("GET %s without a database = %d, want a 503 page that says so", target, res.StatusCode)
+		}
+		if strings.Contains(res.body, "127.0.0.1") || strings.Contains(res.body, "refused") {
+			t.Errorf("GET %s without a database tells the browser the error", target)
+		}
+	}
+	if res := get(t, h, "/livez"); res.StatusCode != http.StatusOK {
+		t.Errorf("GET /livez without a database = %d, want 200", res.StatusCode)
+	}
+}
+
+func TestPanicIsAPage(t *testing.T) {
+	c := config(t, nil, "") // a nil pool panics
+	res := get(t, New(c), "/runs", "Accept", "text/html")
+	if res.StatusCode != http.StatusInternalServerError || !strings.Contains(res.body, "Something went wrong") || strings.Contains(res.body, "nil pointer") {
+		t.Errorf("GET /runs that panics = %d %s, want a bare 500 page", res.StatusCode, res.body)
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	ready := true
+	c := config(t, nil, "")
+	c.Ready = func() bool { return ready }
+	h := New(c)
+	for _, want := range []int{200, 503} {
+		ready = want == 200
+		for target, status := range map[string]int{"/livez": 200, "/readyz": want} {
+			if res := get(t, h, target); res.StatusCode != status || res.body != "" {
+				t.Errorf("GET %s when ready is %t = %d %q, want %d and no reason", target, ready, res.StatusCode, res.body, status)
+			}
+		}
+	}
+}
+
+func TestOnlyAllowedHosts(t *testing.T) {
+	c := config(t, nil, "")
+	c.AllowedHosts = []string{"localhost"}
+	h := New(c)
+	for host, want := range map[string]int{"localhost": 200, "localhost:8080": 200, "LOCALHOST:1": 200, "127.0.0.1:8080": 421, "evil.example": 421,
+		"localhost.evil.example": 421, "[::1]:8080": 421, "localhost.": 421, "": 421} {
+		r := httptest.NewRequest(http.MethodGet, "/livez", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("GET /livez with Host %q = %d, want %d", host, w.Code, want)
+		}
+	}
+}
+
+func TestHEAD(t *testing.T) {
+	w := newWorld(t)
+	server := httptest.NewServer(w.handler(t, ""))
+	defer server.Close()
+	for _, target := range append(w.pages(), "/livez") {
+		res, err := http.Head(server.URL + target)
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Errorf("HEAD %s = %v, %v, want 200", target, res, err)
+		}
+	}
+}
+
+func TestJSON(t *testing.T) {
+	w := newWorld(t)
+	h := w.handler(t, "/x")
+	id := w.failed.String()
+	for target, want := range map[string]string{
+		"/x/runs.json":                   `"exitCode": 3`,
+		"/x/runs.json?status=queued":     `"runs": []`,
+		"/x/runs/" + id + ".json":        `"type": "run.dispatching"`,
+		"/x/schedules.json":              `"words": "at 02:30 every day"`,
+		"/x/schedules/growth/daily.json": `"timezone": "Asia/Shanghai"`,
+	} {
+		res := get(t, h, target)
+		if res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "application/json" || !json.Valid([]byte(res.body)) || !strings.Contains(res.body, want) {
+			t.Errorf("GET %s = %d %s, want JSON with %s", target, res.StatusCode, res.body, want)
+		}
+		plain := strings.Replace(target, ".json", "", 1)
+		if same := get(t, h, plain, "Accept", "application/json"); !json.Valid([]byte(same.body)) || !strings.Contains(same.body, want) {
+			t.Errorf("GET %s, Accept: application/json = %s, want JSON with %s", plain, same.body, want)
+		}
+	}
+}
+
+func TestRunsPageThroughToTheEnd(t *testing.T) {
+	w := newWorld(t)
+	for i := range int64(pageSize + 1) {
+		runtest.Admit(t, w.Database, "growth", "daily", w.nowMS+i, w.nowMS+i)
+	}
+	h := w.handler(t, "")
+	seen, next := 0, "/runs.json?project=growth"
+	for pages := 0; next != "" && pages < 5; pages++ {
+		var body runsJSON
+		if err := json.Unmarshal([]byte(get(t, h, next).body), &body); err != nil {
+			t.Fatal(err)
+		}
+		seen, next = seen+len(body.Runs), body.Next
+	}
+	if seen != pageSize+1 || next != "" {
+		t.Errorf("the pages show %d Runs and end with %q, want %d", seen, next, pageSize+1)
+	}
+	first := get(t, h, "/runs?project=growth")
+	if older := regexp.MustCompile(`href="(/runs\?after=[^"]*)"`).FindStringSubmatch(first.body); older == nil ||
+		!strings.Contains(get(t, h, strings.ReplaceAll(older[1], "&amp;", "&")).body, "These are the oldest.") {
+		t.Errorf("GET /runs?project=growth: its Older link %v does not lead to the end", older)
+	}
+}
+
+// The first view of any page takes at most 60 KB; compressing proxies aside, a full list of Runs is the largest.
+func TestPagesAreSmall(t *testing.T) {
+	w := newWorld(t)
+	for i := range int64(pageSize) {
+		runtest.Admit(t, w.Database, "growth", "daily", w.nowMS+i, w.nowMS+i)
+	}
+	h := w.handler(t, "")
+	for _, target := range w.pages() {
+		if res := get(t, h, target); len(res.body) > 60_000 {
+			t.Errorf("GET %s is %d bytes", target, len(res.body))
+		}
+	}
+}
+
+func TestEmptyDatabase(t *testing.T) {
+	d := pgtest.New(t)
+	h := New(config(t, d.Pool(t, migrations.RoleConsole), ""))
+	for _, target := range []string{"/", "/runs", "/schedules"} {
+		if res := get(t, h, target); res.StatusCode != http.StatusOK {
+			t.Errorf("GET %s of an empty database = %d", target, res.StatusCode)
+		}
+	}
+	for _, target := range []string{"/runs", "/schedules"} {
+		if res := get(t, h, target); !strings.Contains(res.body, noProject.Why) || !strings.Contains(res.body, noProject.What) {
+			t.Errorf("GET %s of an empty database does not say why it is empty", target)
+		}
+	}
+}
