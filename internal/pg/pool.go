@@ -73,6 +73,7 @@ func runtimeParams(c PoolConfig) map[string]string {
 		"application_name":                    c.App,
 		"search_path":                         c.Schema,
 		"timezone":                            "UTC",
+		"jit":                                 "off", // the price set on a forbidden plan node looks like a query worth compiling for half a second
 		"idle_in_transaction_session_timeout": milliseconds(idleTransaction),
 		"statement_timeout":                   milliseconds(c.StatementTimeout),
 	}

@@ -26,18 +26,23 @@ func (s *Scheduler) Run(ctx context.Context) error {
 }
 
 func (s *Scheduler) loop(ctx context.Context) {
-	fruitless := 0
+	var missed int // cycles in a row that claimed nothing although something was due
 	for ctx.Err() == nil {
 		claims, err := s.Cycle(ctx)
 		s.ended(ctx, err)
 		if err == nil && claims >= s.Settings.Budget {
 			continue // a backlog: look again at once
 		}
-		fruitless++
-		if claims > 0 {
-			fruitless = 0
+		p, err := s.rest(ctx)
+		if err != nil {
+			s.sleep(ctx, s.Settings.Cadence)
+			continue
 		}
-		s.sleep(ctx, s.rest(ctx, fruitless))
+		missed++
+		if claims > 0 || !p.due() {
+			missed = 0
+		}
+		s.sleep(ctx, pauseUntil(p, s.Settings.Cadence, missed))
 	}
 }
 
@@ -51,31 +56,30 @@ func (s *Scheduler) ended(ctx context.Context, err error) {
 	s.suspect(err)
 }
 
-// rest records that this replica is alive and says how long it may sleep after a number of cycles that found nothing.
-func (s *Scheduler) rest(ctx context.Context, fruitless int) time.Duration {
+// rest records that this replica is alive and reads what there is to wait for.
+func (s *Scheduler) rest(ctx context.Context) (pulse, error) {
 	ctx, cancel := s.operation(ctx)
 	defer cancel()
 	p, err := beat(ctx, s.Pool, s.Replica, s.Version)
 	if err != nil {
 		s.Log.ErrorContext(ctx, "heartbeat failed", "err", err)
 		s.suspect(err)
-		return s.Settings.Cadence
+		return p, err
 	}
 	s.Metrics.observe(p)
-	return pauseUntil(p, s.Settings.Cadence, fruitless)
+	return p, nil
 }
 
 // pauseUntil is the earlier of the cadence and the next cursor. A cursor that is due already became so after the
 // cycle, or belongs to a row that another replica is just claiming: look again soon, but less and less soon.
-func pauseUntil(p pulse, cadence time.Duration, fruitless int) time.Duration {
-	if p.NextMS == nil {
+func pauseUntil(p pulse, cadence time.Duration, missed int) time.Duration {
+	switch {
+	case p.NextMS == nil:
 		return cadence
+	case p.due():
+		return min(cadence, time.Millisecond<<min(missed, 10))
 	}
-	ahead := time.Duration(*p.NextMS-p.NowMS) * time.Millisecond
-	if ahead <= 0 {
-		ahead = time.Millisecond << min(fruitless, 10)
-	}
-	return min(cadence, ahead)
+	return min(cadence, time.Duration(*p.NextMS-p.NowMS)*time.Millisecond)
 }
 
 // suspect tells the owner of the process that the database may be lost.
@@ -104,6 +108,9 @@ type pulse struct {
 	OldestDueMS *int64 // the earliest cursor that is due
 	Blocked     int64
 }
+
+// due reports whether a Schedule that nobody holds is due.
+func (p pulse) due() bool { return p.NextMS != nil && *p.NextMS <= p.NowMS }
 
 const beatSQL = `
 WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms
