@@ -177,8 +177,7 @@ func (r *reader) command(o object) []string {
 		return nil
 	}
 	var command []string
-	items := o.list("command")
-	for _, it := range items {
+	for _, it := range o.list("command") {
 		arg, ok := r.literal(it.node, it.path)
 		if ok {
 			r.check(it.node, it.path, validArgument(command, arg))

@@ -216,7 +216,7 @@ func TestReadRefuses(t *testing.T) {
 		{"link with a password", task("logs: 'https://u:p@x/'"), []string{"5: " + t0 + ".logs: must not hold a user name or password"}},
 		{"link with a blank", task("logs: 'https://x/a b'"), []string{"5: " + t0 + ".logs: holds a blank or a character that must be percent-encoded"}},
 		{"retry in other words", task("retry: {safe: maybe}"), []string{"5: " + t0 + ".retry.safe: must be yes, no or ask"}},
-		{"retry as a boolean", task("retry: {safe: true}"), []string{"5: " + t0 + ".retry.safe: must be text: put it in quotes"}},
+		{"retry as a boolean", task("retry: {safe: true}"), []string{"5: " + t0 + ".retry.safe: must be yes, no or ask"}},
 		{"long note", task("retry: {note: " + strings.Repeat("a", 501) + "}"), []string{"5: " + t0 + ".retry.note: is longer than 500 characters"}},
 		{"enabled in words", task("enabled: 'true'"), []string{"5: " + t0 + ".enabled: must be true or false, without quotes"}},
 

@@ -7,7 +7,7 @@ import (
 )
 
 // maxCounted bounds the counting of instants; above it they are "at least" so many.
-const maxCounted = 10_000
+const maxCounted = 1000
 
 // passedOver is what a Schedule expected up to a time and what it expects next.
 // Publishing over it records these instants as superseded. It is computed
