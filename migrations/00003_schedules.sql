@@ -40,7 +40,7 @@ CREATE TABLE ql3.schedule_events (
     trigger_id       text,
     trigger_revision bigint,
     type             text NOT NULL CONSTRAINT schedule_event_type_known CHECK (type IN (
-        'initialized', 'skipped', 'coalesced', 'superseded', 'taken_over', 'raced', 'failed', 'unattended')),
+        'initialized', 'skipped', 'coalesced', 'superseded', 'archived', 'unarchived', 'taken_over', 'raced', 'failed', 'unattended')),
     first_at_ms      bigint,
     last_at_ms       bigint,
     instants         integer NOT NULL DEFAULT 0 CONSTRAINT schedule_event_instants_not_negative CHECK (instants >= 0),
@@ -60,7 +60,26 @@ COMMENT ON TABLE ql3.schedule_events IS
 COMMENT ON COLUMN ql3.schedule_events.instants IS 'How many instants first_at_ms to last_at_ms stands for; with at_least, that many or more.';
 CREATE INDEX schedule_events_by_instant ON ql3.schedule_events (project_id, trigger_id, last_at_ms);
 CREATE INDEX schedule_events_by_time ON ql3.schedule_events (created_at_ms);
-CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON ql3.schedule_events FOR EACH ROW EXECUTE FUNCTION ql3.refuse_write();
+-- Replicas that wake together see the same spell; it is recorded once.
+CREATE UNIQUE INDEX schedule_event_spell_once ON ql3.schedule_events (first_at_ms) WHERE type = 'unattended';
+
+-- +goose StatementBegin
+CREATE FUNCTION ql3.account_horizon_ms() RETURNS bigint LANGUAGE sql STABLE
+    RETURN floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - 90 * 86400000::bigint;
+-- +goose StatementEnd
+COMMENT ON FUNCTION ql3.account_horizon_ms IS 'The account is kept for 90 days; what is older may be deleted, and nothing else.';
+
+-- +goose StatementBegin
+CREATE FUNCTION ql3.refuse_recent_write() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'DELETE' AND OLD.created_at_ms < ql3.account_horizon_ms() THEN
+        RETURN OLD;
+    END IF;
+    RAISE EXCEPTION 'ql3.%: rows are kept for 90 days, % refused', TG_TABLE_NAME, TG_OP USING ERRCODE = 'restrict_violation';
+END
+$$;
+-- +goose StatementEnd
+CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON ql3.schedule_events FOR EACH ROW EXECUTE FUNCTION ql3.refuse_recent_write();
 
 CREATE TABLE ql3.replicas (
     id              text PRIMARY KEY CONSTRAINT replica_id_bounded CHECK (char_length(id) BETWEEN 1 AND 200),
@@ -69,6 +88,21 @@ CREATE TABLE ql3.replicas (
     last_tick_at_ms bigint NOT NULL CONSTRAINT replica_tick_in_order CHECK (last_tick_at_ms >= started_at_ms),
     clock_skew_ms   bigint NOT NULL
 );
+-- +goose StatementBegin
+CREATE FUNCTION ql3.prune(most integer) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = ql3, pg_temp AS $$
+DECLARE
+    pruned bigint;
+BEGIN
+    DELETE FROM ql3.schedule_events WHERE id IN (
+        SELECT id FROM ql3.schedule_events WHERE created_at_ms < ql3.account_horizon_ms() ORDER BY created_at_ms LIMIT most);
+    GET DIAGNOSTICS pruned = ROW_COUNT;
+    DELETE FROM ql3.replicas WHERE last_tick_at_ms < ql3.account_horizon_ms();
+    RETURN pruned;
+END
+$$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION ql3.prune IS 'Deletes up to that many rows of the account that are past its horizon, and replicas not seen since. Returns how many of the former.';
+
 COMMENT ON COLUMN ql3.replicas.clock_skew_ms IS 'Replica clock minus database clock. Shown and alerted on, never corrected by.';
 
 GRANT SELECT, INSERT, UPDATE ON ql3.trigger_schedules TO ql3_admin;
@@ -78,5 +112,9 @@ GRANT SELECT, INSERT ON ql3.schedule_events TO ql3_runtime;
 GRANT SELECT, INSERT, UPDATE ON ql3.replicas TO ql3_runtime;
 GRANT SELECT ON ql3.trigger_schedules, ql3.schedule_events, ql3.replicas TO ql3_console;
 
+REVOKE EXECUTE ON FUNCTION ql3.account_horizon_ms(), ql3.refuse_recent_write(), ql3.prune(integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION ql3.prune(integer) TO ql3_runtime;
+
 -- +goose Down
 DROP TABLE ql3.replicas, ql3.schedule_events, ql3.trigger_schedules CASCADE;
+DROP FUNCTION ql3.prune(integer), ql3.refuse_recent_write(), ql3.account_horizon_ms();

@@ -96,9 +96,14 @@ func (d databases) open(ctx context.Context, role string) (*pgxpool.Pool, error)
 		return nil, err
 	}
 	c := pg.PoolConfig{URL: url, App: "console " + version, Schema: migrations.Schema, MaxConns: poolSizes[role],
-		StatementTimeout: statementTimeout, Serializable: role == migrations.RoleRuntime || role == migrations.RoleRunManager}
+		StatementTimeout: statementTimeout, Serializable: serializable(role)}
 	if role == migrations.RoleMigration {
 		c.StatementTimeout = migrationTimeout
 	}
 	return pg.Open(ctx, c)
+}
+
+// serializable tells the roles that write what other serializable transactions read.
+func serializable(role string) bool {
+	return role == migrations.RoleRuntime || role == migrations.RoleRunManager || role == migrations.RoleAdmin
 }

@@ -38,10 +38,11 @@ func Constraint(err error) string {
 	return ""
 }
 
-// certainlyRolledBack tells the errors of a COMMIT that leave no doubt from those that do: it was never sent, the
-// server answered with an ERROR, or it answered ROLLBACK.
+// certainlyRolledBack tells the answers to a COMMIT that leave no doubt from those that do: the server answered with an
+// ERROR, or it answered ROLLBACK. pgconn.SafeToRetry is no help: pgx says it of a connection that broke after COMMIT
+// was sent.
 func certainlyRolledBack(err error) bool {
-	if pgconn.SafeToRetry(err) || errors.Is(err, pgx.ErrTxCommitRollback) {
+	if errors.Is(err, pgx.ErrTxCommitRollback) {
 		return true
 	}
 	e, ok := errors.AsType[*pgconn.PgError](err)

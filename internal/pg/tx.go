@@ -78,8 +78,9 @@ func once(ctx context.Context, pool *pgxpool.Pool, opts pgx.TxOptions, fn func(t
 func commit(ctx context.Context, tx pgx.Tx) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
+	neverSent := tx.Conn().PgConn().IsClosed() // asked before: an error that comes after does not tell
 	err := tx.Commit(ctx)
-	if err == nil || certainlyRolledBack(err) {
+	if err == nil || neverSent || certainlyRolledBack(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
