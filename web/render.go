@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -13,6 +14,9 @@ import (
 	"github.com/qinglong/console/web/static"
 	"github.com/qinglong/console/web/templates"
 )
+
+// compressible is the size from which compressing saves a packet.
+const compressible = 1400
 
 // sections are the main navigation, in its order; the key follows g.
 var sections = []struct{ text, path, key string }{
@@ -44,7 +48,6 @@ func answer(c echo.Context, body any, page func() templ.Component) error {
 }
 
 func answerAs(c echo.Context, asJSON bool, body any, page func() templ.Component) error {
-	c.Response().Header().Set("Vary", "Accept")
 	if asJSON {
 		return writeJSON(c, http.StatusOK, "application/json", body)
 	}
@@ -69,7 +72,7 @@ func writeHTML(c echo.Context, status int, page templ.Component) error {
 	if err := page.Render(context.WithoutCancel(c.Request().Context()), &buf); err != nil {
 		return err
 	}
-	return c.HTMLBlob(status, buf.Bytes())
+	return write(c, status, echo.MIMETextHTMLCharsetUTF8, buf.Bytes())
 }
 
 func writeJSON(c echo.Context, status int, contentType string, body any) error {
@@ -77,5 +80,21 @@ func writeJSON(c echo.Context, status int, contentType string, body any) error {
 	if err != nil {
 		return err
 	}
-	return c.Blob(status, contentType, append(b, '\n'))
+	return write(c, status, contentType, append(b, '\n'))
+}
+
+// write sends body, compressed if the client takes that. A compressed length tells what repeats in a body, so no page
+// may hold a secret beside words from its address; none holds a secret at all.
+func write(c echo.Context, status int, contentType string, body []byte) error {
+	h := c.Response().Header()
+	h.Set("Vary", "Accept, Accept-Encoding")
+	if len(body) < compressible || !static.AcceptsGzip(c.Request().Header.Get("Accept-Encoding")) {
+		return c.Blob(status, contentType, body)
+	}
+	var buf bytes.Buffer
+	zw := gzip.NewWriter(&buf)
+	zw.Write(body) // a bytes.Buffer does not fail
+	zw.Close()
+	h.Set("Content-Encoding", "gzip")
+	return c.Blob(status, contentType, buf.Bytes())
 }

@@ -118,7 +118,7 @@ func (s *server) runRows(list []run.Summary, nowMS int64) []templates.RunRow {
 func (s *server) runRow(r run.Summary, nowMS int64) templates.RunRow {
 	row := templates.RunRow{
 		ID: shortID(r.ID, s.links.run(r.ID)), Status: runStatuses[r.Status], Reason: shorten(runReason(r), listText),
-		Task:    templates.Link{Text: shorten(visible(r.TaskName), listText), URL: s.links.runs("project", r.ProjectID, "task", r.TaskID)},
+		Task:    templates.Link{Text: shorten(visible(r.TaskName), listName), URL: s.links.runs("project", r.ProjectID, "task", r.TaskID)},
 		Project: r.ProjectID, Created: instant(r.CreatedAtMS, nowMS), Duration: took(r.StartedAtMS, r.FinishedAtMS, nowMS),
 		Origin: templates.Link{Text: "retry"},
 	}

@@ -14,8 +14,11 @@ import (
 	"github.com/qinglong/console/web/templates"
 )
 
-// listText is how many characters of a free text a list shows; the detail page has it whole.
-const listText = 120
+// How many characters of a name, and of another free text, a list shows; the detail page has them whole.
+const (
+	listName = 60
+	listText = 120
+)
 
 // visible makes what a reader cannot see, or what would rearrange the text around it, a visible mark: control
 // characters and the invisible and bidirectional formatting characters. The joiner inside an emoji stays.

@@ -57,7 +57,7 @@ func Serve(w http.ResponseWriter, r *http.Request, urlPath string) bool {
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	h.Set("Vary", "Accept-Encoding")
 	body := a.plain
-	if acceptsGzip(r.Header.Get("Accept-Encoding")) {
+	if AcceptsGzip(r.Header.Get("Accept-Encoding")) {
 		h.Set("Content-Encoding", "gzip")
 		body = a.gzip
 	}
@@ -66,8 +66,8 @@ func Serve(w http.ResponseWriter, r *http.Request, urlPath string) bool {
 	return true
 }
 
-// acceptsGzip tells whether the header allows gzip. "gzip;q=0" is a refusal.
-func acceptsGzip(accept string) bool {
+// AcceptsGzip tells whether an Accept-Encoding header allows gzip. "gzip;q=0" is a refusal.
+func AcceptsGzip(accept string) bool {
 	for coding := range strings.SplitSeq(accept, ",") {
 		name, params, _ := strings.Cut(strings.TrimSpace(coding), ";")
 		if !strings.EqualFold(strings.TrimSpace(name), "gzip") {

@@ -77,8 +77,8 @@ func TestAcceptsGzip(t *testing.T) {
 		{"gzip;q=0.5", true}, {"gzip;q=1", true}, {"x-gzip", false},
 	}
 	for _, tt := range tests {
-		if got := acceptsGzip(tt.accept); got != tt.want {
-			t.Errorf("acceptsGzip(%q) = %t, want %t", tt.accept, got, tt.want)
+		if got := AcceptsGzip(tt.accept); got != tt.want {
+			t.Errorf("AcceptsGzip(%q) = %t, want %t", tt.accept, got, tt.want)
 		}
 	}
 }
