@@ -48,7 +48,7 @@ func secretVariables() []secretVariable {
 }
 
 func describeCommand(w io.Writer, command *kong.Node) {
-	fmt.Fprintf(w, "\n## console %s\n\n%s\n", command.Path()[len("console "):], command.Help)
+	fmt.Fprintf(w, "\n## console %s\n\n%s\n", command.Path(), command.Help)
 	flags := commandFlags(command)
 	if len(flags) == 0 {
 		return
