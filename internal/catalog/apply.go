@@ -85,15 +85,14 @@ func planOne(ctx context.Context, q pg.Querier, file string, p Project) (publica
 	return plan(file, p, from)
 }
 
-// publish publishes one Project. If the connection breaks, so that nobody knows
-// whether it committed, doing it again settles that: the second transaction
-// takes the same row lock, so it waits for the first, and finds nothing to
-// change if that committed.
+// publish publishes one Project. If nobody knows whether it committed, doing it
+// again settles that: the second transaction takes the same row lock, so it
+// waits for the first, and finds nothing to change if that committed.
 func publish(ctx context.Context, pool *pgxpool.Pool, file string, p Project) (ProjectChange, error) {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	change, err := publishOnce(ctx, pool, file, p)
-	if !errors.Is(err, pg.ErrOutcomeUnknown) && !pg.Unavailable(err) {
+	if !errors.Is(err, pg.ErrOutcomeUnknown) {
 		return change, err
 	}
 	again, err := publishOnce(ctx, pool, file, p)

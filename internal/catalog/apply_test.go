@@ -244,7 +244,7 @@ func TestApplyEndsClaims(t *testing.T) {
 			w.apply(tt.manifest)
 			w.wantRows("(10,8,,,,,)", `SELECT state_version, claim_version, claim_owner, claim_token, claim_expires_at_ms, next_fire_at_ms, blocked_reason
 				FROM trigger_schedules WHERE trigger_id = 'sweep'`)
-			w.wantRows("", `SELECT * FROM schedule_events`) // the cursor was not due
+			w.wantRows("", `SELECT * FROM schedule_events WHERE type = 'superseded'`) // the cursor was not due
 		})
 	}
 }
@@ -267,9 +267,19 @@ func TestApplyRecordsSuperseded(t *testing.T) {
 			w.exec(`UPDATE trigger_schedules SET ` + tt.prepare + ` WHERE trigger_id = 'sweep'`)
 			w.apply(tt.manifest)
 			w.wantRows(tt.want, `SELECT trigger_id, trigger_revision, type, first_at_ms, instants, at_least, reason,
-				last_at_ms BETWEEN created_at_ms - 300000 AND created_at_ms, lateness_ms = created_at_ms - first_at_ms FROM schedule_events`)
+				last_at_ms BETWEEN created_at_ms - 300000 AND created_at_ms, lateness_ms = created_at_ms - first_at_ms FROM schedule_events WHERE type = 'superseded'`)
 		})
 	}
+}
+
+func TestApplyRecordsWhenAProjectIsArchived(t *testing.T) {
+	w := newWorld(t)
+	archived := strings.Replace(ops, "name: Operations", "name: Operations\n  state: archived", 1)
+	w.apply(ops)
+	w.apply(archived)
+	w.apply(archived)
+	w.apply(strings.Replace(archived, "archived", "active", 1))
+	w.wantRows("(archived,3)\n(unarchived,3)", `SELECT type, count(*) FROM schedule_events GROUP BY type ORDER BY type`)
 }
 
 // A Schedule that no replica can decide is repaired by publishing over it.

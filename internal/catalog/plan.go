@@ -48,7 +48,8 @@ type publication struct {
 	isNew    bool
 	name     string
 	status   string
-	fenced   bool // name or status changed, which every policy fence must notice
+	fenced   bool   // name or status changed, which every policy fence must notice
+	turn     string // "archived" or "unarchived" if this publication does that
 	tasks    []taskRevision
 	triggers []triggerRevision
 	resets   []reset
@@ -156,6 +157,18 @@ func (pl *planner) project(p Project) {
 		pl.to.fenced = true
 		pl.note(c)
 	}
+	pl.to.turn = turn(pl.from.status, pl.to.status)
+}
+
+// turn is the word of the account for a change of status, or "".
+func turn(from, to string) string {
+	switch {
+	case from == to:
+		return ""
+	case to == StateArchived:
+		return "archived"
+	}
+	return "unarchived"
 }
 
 func (pl *planner) task(t Task) error {

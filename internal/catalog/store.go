@@ -107,6 +107,7 @@ func write(ctx context.Context, tx pgx.Tx, p publication, nowMS int64) error {
 	}
 	for _, r := range p.resets {
 		writeSuperseded(&b, p.id, r, nowMS)
+		writeTurn(&b, p, r, nowMS)
 		writeSchedule(&b, p.id, r, nowMS)
 	}
 	b.Queue(`SELECT pg_notify($1, '')`, NotifyChannel)
@@ -189,4 +190,13 @@ func writeSuperseded(b *pgx.Batch, project string, r reset, nowMS int64) {
 			lateness_ms, reason, created_at_ms)
 		VALUES ($1, $2, $3, 'superseded', $4, $5, $6, $7, $8, $9, $10)`,
 		project, r.trigger, p.revision, p.firstMS, p.lastMS, p.count, p.atLeast, nowMS-p.firstMS, r.reason, nowMS)
+}
+
+// writeTurn records from when on, and until when, nothing is expected of a Schedule because its Project is archived.
+func writeTurn(b *pgx.Batch, p publication, r reset, nowMS int64) {
+	if p.turn == "" {
+		return
+	}
+	b.Queue(`INSERT INTO schedule_events (project_id, trigger_id, trigger_revision, type, created_at_ms) VALUES ($1, $2, $3, $4, $5)`,
+		p.id, r.trigger, r.revision, p.turn, nowMS)
 }
