@@ -148,7 +148,7 @@ GRANT SELECT ON ql3.run_retry_policies TO ql3_runtime;
 GRANT SELECT, INSERT ON ql3.runs, ql3.run_attempts, ql3.run_events TO ql3_run_manager;
 GRANT UPDATE (cancel_requested_at_ms, cancel_reason, version, event_sequence) ON ql3.runs TO ql3_run_manager;
 GRANT SELECT ON ql3.runs, ql3.run_events TO ql3_console;
-GRANT SELECT (id, run_id, attempt, status, executor_type, worker_id, lease_expires_at_ms, deadline_at_ms, callback_sequence,
+GRANT SELECT (id, run_id, attempt, status, executor_type, worker_id, executor_handle, lease_expires_at_ms, deadline_at_ms, callback_sequence,
     created_at_ms, started_at_ms, finished_at_ms, exit_code, error_code, error_summary) ON ql3.run_attempts TO ql3_console;
 
 -- +goose Down

@@ -31,11 +31,12 @@ type Work struct {
 	Attempt      int
 }
 
-// pristine is the shape of ordinary work: an admitted Run (r) and its newest Attempt (a) that nobody has touched.
+// pristine is the shape of ordinary work: an admitted Run (r) and its newest Attempt (a) that nobody has touched. It
+// reads no lease token, which pages may not see: a CHECK ties the token to its expiry.
 const pristine = `r.status = 'queued' AND r.execution_owner = 'runtime' AND r.queued_at_ms IS NOT NULL
     AND num_nonnulls(r.cancel_requested_at_ms, r.started_at_ms, r.output_ref, r.error_code, r.error_summary) = 0
     AND a.status = 'claimed' AND a.executor_type = 'remote_worker' AND a.callback_sequence = 0
-    AND num_nonnulls(a.worker_id, a.executor_handle, a.lease_token, a.lease_expires_at_ms, a.deadline_at_ms, a.started_at_ms,
+    AND num_nonnulls(a.worker_id, a.executor_handle, a.lease_expires_at_ms, a.deadline_at_ms, a.started_at_ms,
         a.finished_at_ms, a.exit_code, a.error_code, a.error_summary) = 0
     AND NOT EXISTS (SELECT FROM run_attempts later WHERE later.run_id = a.run_id AND later.attempt > a.attempt)`
 
