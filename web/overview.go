@@ -64,6 +64,7 @@ func (s *server) readOverview(ctx context.Context, v viewer) (f overviewFacts, e
 		return f, err
 	}
 	f.Next, err = scheduler.Upcoming(ctx, s.DB, projects, time.Hour)
+	f.Next = nonNil(f.Next)
 	return f, err
 }
 
@@ -168,7 +169,7 @@ func replicas(f overviewFacts, nowMS int64) []templates.Replica {
 			status, claims = templates.Status{Word: "running", Shape: "disc", Tone: "ok"}, plural(held[r.ID], "claim", "claims")
 		}
 		rows = append(rows, templates.Replica{
-			Name: visible(r.ID), Status: status, Version: visible(r.Version), Started: instant(r.StartedMS, nowMS),
+			Name: visible(r.ID), Status: status, Version: visible(r.Version),
 			Ticked: instant(r.LastTickMS, nowMS), Skew: signed(r.ClockSkewMS), Claims: claims,
 		})
 	}

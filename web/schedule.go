@@ -182,11 +182,11 @@ func expiry(leftMS int64) string {
 
 func (s *server) pins(d scheduler.Detail) []templates.Pair {
 	pinned := templates.Pair{Name: "Pinned revision", Note: strconv.FormatInt(d.TaskRevision, 10), Mono: digest(d.TaskDigest), Title: d.TaskDigest}
+	execution := fmt.Sprintf("qltd:v1:%d:%s", d.TaskRevision, d.TaskDigest)
 	list := []templates.Pair{
 		{Name: "Task", Link: templates.Link{Text: visible(d.TaskName), URL: s.links.runs("project", d.ProjectID, "task", d.TaskID)}, Mono: d.TaskID},
 		pinned,
-		{Name: "Execution", Mono: fmt.Sprintf("qltd:v1:%d:%s…", d.TaskRevision, shorten(d.TaskDigest, 9)[:8]),
-			Title: fmt.Sprintf("qltd:v1:%d:%s", d.TaskRevision, d.TaskDigest)},
+		{Name: "Execution", Mono: shorten(execution, 20), Title: execution},
 	}
 	if d.TaskHead != d.TaskRevision {
 		list = append(list, templates.Pair{Name: "Current revision", Note: strconv.FormatInt(d.TaskHead, 10) + ", not the pinned one", Tone: "warn"})

@@ -15,12 +15,12 @@ const hourMS = 3_600_000
 
 // Hour is what happened to the Runs admitted in the hour before a moment.
 type Hour struct {
-	Admitted     int            // all of them, at most [CountCap]: the newest
-	Capped       bool           // there were more
-	ByStatus     map[Status]int // what they are now
-	ByMinute     [60]int        // Occurrences admitted, oldest minute first
-	MedianLateMS *int64         // lateness of the Occurrences among them; nil without one
-	P99LateMS    *int64
+	Admitted     int            `json:"admitted"`     // all of them, at most [CountCap]: the newest
+	Capped       bool           `json:"capped"`       // there were more
+	ByStatus     map[Status]int `json:"byStatus"`     // what they are now
+	ByMinute     [60]int        `json:"byMinute"`     // Occurrences admitted, oldest minute first
+	MedianLateMS *int64         `json:"medianLateMs"` // lateness of the Occurrences among them; nil without one
+	P99LateMS    *int64         `json:"p99LateMs"`
 }
 
 const hourSQL = `

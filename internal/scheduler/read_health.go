@@ -78,12 +78,12 @@ func Claims(ctx context.Context, q pg.Querier, projects []string) (_ []Held, err
 
 // Health is how the Schedules of some Projects stand now. Counts stop at 10,000.
 type Health struct {
-	NowMS        int64
-	Due          int   // wait to be claimed
-	OldestLateMS int64 // lateness of the one that waits longest; 0 when none does
-	Held         int   // claimed
-	Blocked      int
-	Schedules    int // enabled ones
+	NowMS        int64 `json:"nowMs"`
+	Due          int   `json:"due"`          // wait to be claimed
+	OldestLateMS int64 `json:"oldestLateMs"` // lateness of the one that waits longest; 0 when none does
+	Held         int   `json:"held"`         // claimed
+	Blocked      int   `json:"blocked"`
+	Schedules    int   `json:"schedules"` // enabled ones
 }
 
 const healthSQL = `
@@ -109,10 +109,10 @@ func ReadHealth(ctx context.Context, q pg.Querier, projects []string) (_ Health,
 
 // Expected is one occurrence to come.
 type Expected struct {
-	ProjectID string
-	TriggerID string
-	AtMS      int64
-	Frequent  bool // its Schedule has more of them in the same span
+	ProjectID string `json:"projectId"`
+	TriggerID string `json:"triggerId"`
+	AtMS      int64  `json:"atMs"`
+	Frequent  bool   `json:"-"` // its Schedule has more of them in the same span
 }
 
 // Upcoming returns the occurrences of projects expected within span from now, in their order, of at most 200

@@ -147,7 +147,6 @@ type Replica struct {
 	Name    string
 	Status  Status
 	Version string
-	Started Instant
 	Ticked  Instant
 	Skew    string
 	Claims  string
