@@ -2,7 +2,10 @@ package pg
 
 import (
 	"context"
+	"errors"
 	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // OldestServer is the oldest supported PostgreSQL, in the form of server_version_num.
@@ -15,6 +18,8 @@ func CheckServer(ctx context.Context, q Querier) error {
 	err := q.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, pg_is_in_recovery(), current_setting('transaction_read_only')::bool`).
 		Scan(&version, &standby, &readOnly)
 	switch {
+	case errors.Is(err, pgconn.ErrReadOnlyConnection): // what a pool says, which keeps no such connection
+		return fmt.Errorf("the server takes no writes; connect to the primary, or name every host in the URL, or reset default_transaction_read_only for this role and database: %w", err)
 	case err != nil:
 		return fmt.Errorf("the database does not answer: %w", err)
 	case version < OldestServer:

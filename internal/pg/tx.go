@@ -27,15 +27,25 @@ const (
 func InTx(ctx context.Context, pool *pgxpool.Pool, fn func(tx pgx.Tx) error) error {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
+	var conflict error // why there is another try
 	for try := 0; ; try++ {
 		err := once(ctx, pool, pgx.TxOptions{IsoLevel: pgx.Serializable}, fn)
-		if err == nil || !RolledBack(err) {
-			return err
+		if !RolledBack(err) {
+			return outOfTime(err, conflict)
 		}
-		if waitErr := pause(ctx, try); waitErr != nil {
-			return fmt.Errorf("no success after %d tries: %w", try+1, errors.Join(waitErr, err))
+		conflict = err
+		if err := pause(ctx, try); err != nil {
+			return outOfTime(err, conflict)
 		}
 	}
+}
+
+// outOfTime adds what the time was spent on to an error that says it is over.
+func outOfTime(err, conflict error) error {
+	if conflict == nil || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrOutcomeUnknown) {
+		return err
+	}
+	return fmt.Errorf("%w, after %w", err, conflict)
 }
 
 // TryTx is [InTx] without repetition: for a caller that does something else with a serialization failure.

@@ -1,0 +1,144 @@
+package pg_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/qinglong/console/internal/dev/postgres"
+	"github.com/qinglong/console/internal/pg"
+	"github.com/qinglong/console/internal/pg/pgtest"
+	"github.com/qinglong/console/migrations"
+)
+
+func isReadOnly(err error) bool { return errors.Is(err, pgconn.ErrReadOnlyConnection) }
+
+// says fails t unless err contains every one of words.
+func says(t *testing.T, what string, err error, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if err == nil || !strings.Contains(err.Error(), w) {
+			t.Errorf("%s = %v, want it to say %q", what, err, w)
+		}
+	}
+}
+
+func TestCheckServer(t *testing.T) {
+	d := pgtest.New(t)
+	if err := pg.CheckServer(t.Context(), d.Pool(t, migrations.RoleRuntime)); err != nil {
+		t.Errorf("CheckServer(primary) = %v", err)
+	}
+	exec(t, d.Super(t), `ALTER DATABASE `+d.Name+` SET default_transaction_read_only = on`)
+	says(t, "CheckServer(read-only, by a pool)", pg.CheckServer(t.Context(), d.Pool(t, migrations.RoleRuntime)),
+		"takes no writes", "connect to the primary", "default_transaction_read_only")
+	one, err := pgx.Connect(t.Context(), d.URL(migrations.RoleRuntime))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close(t.Context())
+	says(t, "CheckServer(read-only, by one connection)", pg.CheckServer(t.Context(), one), "reset default_transaction_read_only")
+	one.Close(t.Context())
+	says(t, "CheckServer(closed)", pg.CheckServer(t.Context(), one), "does not answer")
+}
+
+func TestCheckSchema(t *testing.T) {
+	d := pgtest.New(t)
+	pool := d.Pool(t, migrations.RoleConsole)
+	latest := migrations.Latest()
+	check := func(want int64) error { return pg.CheckSchema(t.Context(), pool, migrations.VersionTable, want) }
+	if err := check(latest); err != nil {
+		t.Errorf("CheckSchema(%d) = %v", latest, err)
+	}
+	says(t, "CheckSchema(one more)", check(latest+1), "console migrate up")
+	says(t, "CheckSchema(one less)", check(latest-1), "run a newer console")
+	says(t, "CheckSchema(no table)", pg.CheckSchema(t.Context(), pool, "ql3.nowhere", latest), "ql3.nowhere", "42P01")
+}
+
+func TestOpenKeepsABadURLToItself(t *testing.T) {
+	for _, url := range []string{
+		"postgres://ql3_runtime:hunter2@host:notaport/db",
+		"postgres://ql3_runtime:hunter2@host/db?sslmode=perhaps",
+		"postgres://ql3_runtime:hun%ter2@host/db",
+		"hunter2",
+	} {
+		_, openErr := pg.Open(t.Context(), pg.PoolConfig{URL: url})
+		_, _, userErr := pg.User(url)
+		for _, err := range []error{openErr, userErr} {
+			says(t, "Open or User", err, "not a PostgreSQL connection URL")
+			if err != nil && (strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), url)) {
+				t.Errorf("Open or User = %v, which repeats the URL", err)
+			}
+		}
+	}
+	user, password, err := pg.User("postgres://ql3_runtime:hunter%402@host/db")
+	if user != "ql3_runtime" || password != "hunter@2" || err != nil {
+		t.Errorf("User() = %q, %q, %v, want both, unescaped", user, password, err)
+	}
+}
+
+// One server of its own stops, and comes back as a standby.
+func TestStoppedServerAndStandby(t *testing.T) {
+	dir, err := os.MkdirTemp("", "ql3-pg-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil { // the server's user must pass through
+		t.Fatal(err)
+	}
+	dir = filepath.Join(dir, "postgres")
+	start := func() *postgres.Server {
+		s, err := pgtest.StartIn(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+
+	server := start()
+	pool := openPool(t, server)
+	exec(t, pool, `SELECT 1`)
+	server.Stop()
+	for range 2 { // over a connection that has died, then without one
+		if _, err := pool.Exec(t.Context(), `SELECT 1`); !pg.Unavailable(err) {
+			t.Errorf("Unavailable(%v) = false after the server has stopped", err)
+		}
+	}
+	says(t, "CheckServer(stopped)", pg.CheckServer(t.Context(), pool), "does not answer")
+
+	if err := os.WriteFile(filepath.Join(dir, "data", "standby.signal"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	server = start()
+	defer server.Stop()
+	err = pg.CheckServer(t.Context(), openPool(t, server))
+	says(t, "CheckServer(standby, by a pool)", err, "connect to the primary")
+	if !pg.Unavailable(err) {
+		t.Errorf("Unavailable(%v) = false on a standby", err)
+	}
+	one, err := pgx.Connect(t.Context(), server.SuperuserURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close(t.Context())
+	says(t, "CheckServer(standby, by one connection)", pg.CheckServer(t.Context(), one), "is a standby")
+	if _, err := one.Exec(t.Context(), `CREATE TABLE t ()`); !pg.Unavailable(err) {
+		t.Errorf("Unavailable(%v) = false for a write on a standby", err)
+	}
+}
+
+func openPool(t *testing.T, s *postgres.Server) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pg.Open(t.Context(), pg.PoolConfig{URL: s.SuperuserURL(), App: t.Name(), Schema: "public", MaxConns: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
