@@ -59,6 +59,7 @@ COMMENT ON TABLE ql3.schedule_events IS
     'Append-only: what became of the instants that did not become Runs, and what happened to claims.';
 COMMENT ON COLUMN ql3.schedule_events.instants IS 'How many instants first_at_ms to last_at_ms stands for; with at_least, that many or more.';
 CREATE INDEX schedule_events_by_instant ON ql3.schedule_events (project_id, trigger_id, last_at_ms);
+CREATE INDEX schedule_events_turns ON ql3.schedule_events (project_id, trigger_id, id) WHERE type IN ('archived', 'unarchived');
 CREATE INDEX schedule_events_by_time ON ql3.schedule_events (created_at_ms);
 -- Replicas that wake together see the same spell; it is recorded once.
 CREATE UNIQUE INDEX schedule_event_spell_once ON ql3.schedule_events (first_at_ms) WHERE type = 'unattended';

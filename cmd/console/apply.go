@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -25,7 +26,7 @@ func (c applyCmd) Run(ctx context.Context, e env) error {
 	if err != nil {
 		return err
 	}
-	pool, err := urls.open(ctx, migrations.RoleAdmin)
+	pool, err := urls.open(ctx, migrations.RoleAdmin, nil)
 	if err != nil {
 		return err
 	}
@@ -35,6 +36,9 @@ func (c applyCmd) Run(ctx context.Context, e env) error {
 		if _, err := change.WriteTo(e.stdout); err != nil {
 			return err
 		}
+	}
+	if _, ok := errors.AsType[catalog.Mistakes](err); ok {
+		return usageError{err} // found only beside what is published already
 	}
 	return err
 }

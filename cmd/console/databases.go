@@ -18,16 +18,16 @@ var roleVariables = []struct {
 	secretVariable
 }{
 	{migrations.RoleRuntime, secretVariable{"CONSOLE_RUNTIME_DATABASE_URL", "Connection of ql3_runtime: the scheduler. Without it serve refuses to start."}},
-	{migrations.RoleRunManager, secretVariable{"CONSOLE_RUN_MANAGER_DATABASE_URL", "Connection of ql3_run_manager: retry and stop. Without it the replica is read-only."}},
-	{migrations.RoleAuthn, secretVariable{"CONSOLE_AUTHN_DATABASE_URL", "Connection of ql3_authn: sign-in and step-up."}},
-	{migrations.RoleConsole, secretVariable{"CONSOLE_WEB_DATABASE_URL", "Connection of ql3_console: what pages read."}},
+	{migrations.RoleRunManager, secretVariable{"CONSOLE_RUN_MANAGER_DATABASE_URL", "Connection of ql3_run_manager. Nothing uses it yet but migrate bootstrap, which gives the role its password."}},
+	{migrations.RoleAuthn, secretVariable{"CONSOLE_AUTHN_DATABASE_URL", "Connection of ql3_authn. Nothing uses it yet but migrate bootstrap, which gives the role its password."}},
+	{migrations.RoleConsole, secretVariable{"CONSOLE_WEB_DATABASE_URL", "Connection of ql3_console: what pages read. serve has no pages yet; dev makes its own."}},
 	{migrations.RoleAdmin, secretVariable{"CONSOLE_ADMIN_DATABASE_URL", "Connection of ql3_admin: apply. serve never uses it."}},
 	{migrations.RoleMigration, secretVariable{"CONSOLE_MIGRATION_DATABASE_URL", "Connection of ql3_migration: migrate up, down and status. serve never uses it."}},
 }
 
 // superuserVariable is only for migrate bootstrap.
 var superuserVariable = secretVariable{"CONSOLE_BOOTSTRAP_DATABASE_URL",
-	"Connection of a superuser, only for migrate bootstrap. Without it bootstrap prints the SQL."}
+	"Connection of a superuser to the console's database, only for migrate bootstrap; not needed with --print."}
 
 // databases are the connection URLs by role; a role that was not given has none.
 type databases map[string]secret
@@ -89,14 +89,14 @@ const (
 	migrationTimeout = 0 // a migration may build an index for as long as it takes
 )
 
-// open makes the pool of role.
-func (d databases) open(ctx context.Context, role string) (*pgxpool.Pool, error) {
+// open makes the pool of role. lost, which may be nil, is told when an idle connection turns out to be dead.
+func (d databases) open(ctx context.Context, role string, lost func(error)) (*pgxpool.Pool, error) {
 	url, err := d.require(role)
 	if err != nil {
 		return nil, err
 	}
 	c := pg.PoolConfig{URL: url, App: "console " + version, Schema: migrations.Schema, MaxConns: poolSizes[role],
-		StatementTimeout: statementTimeout, Serializable: serializable(role)}
+		StatementTimeout: statementTimeout, Serializable: serializable(role), Lost: lost}
 	if role == migrations.RoleMigration {
 		c.StatementTimeout = migrationTimeout
 	}

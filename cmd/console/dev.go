@@ -170,7 +170,7 @@ func publishSample(ctx context.Context, urls databases) error {
 	if err != nil {
 		return err
 	}
-	pool, err := urls.open(ctx, migrations.RoleAdmin)
+	pool, err := urls.open(ctx, migrations.RoleAdmin, nil)
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func bootstrap(ctx context.Context, superuserURL, sql string) error {
 
 // withMigrations runs fn as the schema's owner.
 func withMigrations(ctx context.Context, urls databases, fn func(*pg.Migrations) error) error {
-	pool, err := urls.open(ctx, migrations.RoleMigration)
+	pool, err := urls.open(ctx, migrations.RoleMigration, nil)
 	if err != nil {
 		return err
 	}

@@ -15,11 +15,10 @@ const devBanner = "Development instance. Anyone on this machine can use it."
 
 // servePages makes the public listener serve the console, reading as ql3_console.
 func (s *server) servePages(ctx context.Context, publicURL string) error {
-	pool, err := s.urls.open(ctx, migrations.RoleConsole)
+	pool, err := s.openPool(ctx, migrations.RoleConsole)
 	if err != nil {
 		return err
 	}
-	s.closers = append(s.closers, pool.Close)
 	public, err := url.Parse(publicURL)
 	if err != nil {
 		return fmt.Errorf("public URL: %w", err)

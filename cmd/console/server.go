@@ -24,7 +24,6 @@ import (
 
 const (
 	gateRetry       = time.Second
-	gateTimeout     = 5 * time.Second
 	shutdownTimeout = 10 * time.Second
 	staleAfter      = 15 * time.Second // without a successful cycle for this long a replica is not ready
 )
@@ -39,12 +38,12 @@ type server struct {
 	replica   string
 	urls      databases
 	runtime   *pgxpool.Pool
+	pools     map[string]*pgxpool.Pool // every role this replica uses; the gates are about them
 	scheduler *scheduler.Scheduler
 	registry  *prometheus.Registry
 	ready     prometheus.Gauge
 	beside    []func(context.Context) // what else runs while admission is open
-	handler   http.Handler                // what the public listener serves
-	closers   []func()
+	handler   http.Handler            // what the public listener serves
 	public    net.Listener
 	machine   net.Listener
 
@@ -54,16 +53,16 @@ type server struct {
 
 // newServer puts a replica together. It opens no connection.
 func newServer(ctx context.Context, settings scheduler.Settings, urls databases, log *slog.Logger) (*server, error) {
-	s := &server{log: log, replica: replicaID(), urls: urls, registry: prometheus.NewRegistry(), lost: make(chan error, 1)}
+	s := &server{log: log, replica: replicaID(), urls: urls, registry: prometheus.NewRegistry(),
+		pools: map[string]*pgxpool.Pool{}, lost: make(chan error, 1)}
 	s.withdraw(errStarting)
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s.ready = prometheus.NewGauge(prometheus.GaugeOpts{Name: "ql3_ready", Help: "1 while admission is open."})
 	s.registry.MustRegister(s.ready)
 	var err error
-	if s.runtime, err = urls.open(ctx, migrations.RoleRuntime); err != nil {
+	if s.runtime, err = s.openPool(ctx, migrations.RoleRuntime); err != nil {
 		return nil, err
 	}
-	s.closers = append(s.closers, s.runtime.Close)
 	s.scheduler, err = scheduler.New(scheduler.Config{Pool: s.runtime, Replica: s.replica, Version: version, Settings: settings,
 		Metrics: scheduler.NewMetrics(s.registry), Log: log, Lost: s.suspect})
 	if err != nil {
@@ -102,8 +101,8 @@ func (s *server) close() {
 			l.Close()
 		}
 	}
-	for _, c := range s.closers {
-		c()
+	for _, pool := range s.pools {
+		pool.Close()
 	}
 }
 
@@ -156,14 +155,24 @@ func (s *server) supervise(ctx context.Context) error {
 	return nil
 }
 
-// passGates is what must hold before anything is admitted, at start and after every loss of the database.
-func (s *server) passGates(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
-	defer cancel()
-	if err := pg.CheckServer(ctx, s.runtime); err != nil {
-		return err
+// openPool makes the pool of role and puts it under the gates.
+func (s *server) openPool(ctx context.Context, role string) (*pgxpool.Pool, error) {
+	pool, err := s.urls.open(ctx, role, s.suspect)
+	if err == nil {
+		s.pools[role] = pool
 	}
-	return pg.CheckSchema(ctx, s.runtime, migrations.VersionTable, migrations.Latest())
+	return pool, err
+}
+
+// passGates is what must hold before anything is admitted, at start and after every loss of the database. The last
+// gate is recovery, which only a replica that has passed the others may do.
+func (s *server) passGates(ctx context.Context) error {
+	for _, g := range gates(s.pools) {
+		if err := g.pass(ctx); err != nil {
+			return fmt.Errorf("%s: %w", g.name, err)
+		}
+	}
+	return s.scheduler.Recover(ctx)
 }
 
 // admit keeps admission open. It returns when ctx ends or the database is lost, with the scheduler drained.

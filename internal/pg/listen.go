@@ -29,7 +29,12 @@ func Listen(ctx context.Context, url, channel string, wake func(), report func(e
 func listenOnce(ctx context.Context, url, channel string, wake func()) error {
 	connectCtx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	conn, err := pgx.Connect(connectCtx, url)
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		return redactedURLError(err)
+	}
+	writableOnly(&cfg.Config) // a standby refuses LISTEN
+	conn, err := pgx.ConnectConfig(connectCtx, cfg)
 	if err != nil {
 		return err
 	}

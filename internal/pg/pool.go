@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -41,6 +42,8 @@ type PoolConfig struct {
 	// take predicate locks on whole relations, bitmaps on whole pages, and custom plans would choose them for small
 	// tables. A claim that sorts reads everything that is due, so joins are done in the order they are written.
 	Serializable bool
+	// Lost is told when a connection that lay idle turns out to be dead. May be nil.
+	Lost func(error)
 }
 
 const (
@@ -48,9 +51,13 @@ const (
 	idleTransaction = 5 * time.Second // a frozen transaction must not hold a row past its lease
 	healthCheck     = 5 * time.Second // how soon a dead idle connection is noticed
 	connLifetime    = 30 * time.Minute
+	trustIdle       = 500 * time.Millisecond // a connection idle for longer is pinged before it is used
+	pingTimeout     = 2 * time.Second
+	keepAlive       = 15 * time.Second
 )
 
-// Open makes the pool of one role. It opens no connection; the first use does.
+// Open makes the pool of one role. It waits for no connection: the pool makes its first one by itself, or fails to, and
+// the first use reports that. Only servers that take writes are connected to, whichever of the URL's hosts that is now.
 func Open(ctx context.Context, c PoolConfig) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(c.URL)
 	if err != nil {
@@ -61,11 +68,36 @@ func Open(ctx context.Context, c PoolConfig) (*pgxpool.Pool, error) {
 	cfg.HealthCheckPeriod = healthCheck
 	cfg.MaxConnLifetime = connLifetime
 	cfg.ConnConfig.ConnectTimeout = connectTimeout
-	if cfg.ConnConfig.ValidateConnect == nil {
-		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
-	}
+	cfg.ConnConfig.DialFunc = (&net.Dialer{Timeout: connectTimeout, KeepAlive: keepAlive}).DialContext
+	cfg.PingTimeout = pingTimeout
+	cfg.ShouldPing = shouldPing(c.Lost)
+	writableOnly(&cfg.ConnConfig.Config)
 	maps.Copy(cfg.ConnConfig.RuntimeParams, runtimeParams(c))
 	return pgxpool.NewWithConfig(ctx, cfg)
+}
+
+// writableOnly is target_session_attrs=read-write, unless the URL asks for something else.
+func writableOnly(c *pgconn.Config) {
+	if c.ValidateConnect == nil {
+		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+}
+
+// shouldPing pings what lay idle, and tells lost when there is no answer. It asks the pool for a second ping only then:
+// that one fails too, and makes the pool drop the connection.
+func shouldPing(lost func(error)) func(context.Context, pgxpool.ShouldPingParams) bool {
+	return func(ctx context.Context, p pgxpool.ShouldPingParams) bool {
+		if p.IdleDuration < trustIdle {
+			return false
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingTimeout)
+		defer cancel()
+		err := p.Conn.Ping(ctx)
+		if err != nil && lost != nil {
+			lost(fmt.Errorf("an idle connection is dead: %w", err))
+		}
+		return err != nil
+	}
 }
 
 func runtimeParams(c PoolConfig) map[string]string {

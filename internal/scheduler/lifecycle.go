@@ -27,15 +27,21 @@ func (s *Scheduler) Run(ctx context.Context) error {
 
 func (s *Scheduler) loop(ctx context.Context) {
 	var missed int // cycles in a row that claimed nothing although something was due
+	var beaten time.Time
 	for ctx.Err() == nil {
 		claims, err := s.Cycle(ctx)
 		s.ended(ctx, err)
-		if err == nil && claims >= s.Settings.Budget {
+		full := err == nil && claims >= s.Settings.Budget
+		if full && time.Since(beaten) < s.Settings.Cadence {
 			continue // a backlog: look again at once
 		}
 		p, err := s.rest(ctx)
+		beaten = time.Now()
 		if err != nil {
 			s.sleep(ctx, s.Settings.Cadence)
+			continue
+		}
+		if full {
 			continue
 		}
 		missed++
@@ -67,7 +73,19 @@ func (s *Scheduler) rest(ctx context.Context) (pulse, error) {
 		return p, err
 	}
 	s.Metrics.observe(p)
+	s.prune(ctx)
 	return p, nil
+}
+
+// prune deletes, once in a while and a bounded number at a time, what the account keeps no longer.
+func (s *Scheduler) prune(ctx context.Context) {
+	if time.Since(s.pruned) < pruneEvery {
+		return
+	}
+	s.pruned = time.Now()
+	if _, err := s.Pool.Exec(ctx, `SELECT prune($1)`, pruneMost); err != nil {
+		s.Log.WarnContext(ctx, "account not pruned", "err", err)
+	}
 }
 
 // pauseUntil is the earlier of the cadence and the next cursor. A cursor that is due already became so after the
@@ -112,8 +130,15 @@ type pulse struct {
 // due reports whether a Schedule that nobody holds is due.
 func (p pulse) due() bool { return p.NextMS != nil && *p.NextMS <= p.NowMS }
 
+// beatSQL also notices that nobody was there before: if the newest tick of all replicas is old, the time since is
+// recorded as a spell without any, once, however many wake together.
 const beatSQL = `
 WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms
+), seen AS (SELECT max(last_tick_at_ms) AS ms FROM replicas
+), spell AS (
+    INSERT INTO schedule_events (type, first_at_ms, last_at_ms, reason, created_at_ms)
+    SELECT 'unattended', seen.ms, clock.ms, 'no replica was running', clock.ms FROM seen, clock WHERE seen.ms < clock.ms - $5
+    ON CONFLICT DO NOTHING
 ), alive AS (
     INSERT INTO replicas AS r (id, version, started_at_ms, last_tick_at_ms, clock_skew_ms) SELECT $1, $2, ms, ms, $3 - ms FROM clock
     ON CONFLICT (id) DO UPDATE SET last_tick_at_ms = greatest(r.last_tick_at_ms, excluded.last_tick_at_ms), clock_skew_ms = excluded.clock_skew_ms
@@ -133,7 +158,7 @@ FROM clock`
 func beat(ctx context.Context, q pg.Querier, replica, version string) (p pulse, err error) {
 	defer pg.Wrap(&err, "beat(%s)", replica)
 	asked := time.Now()
-	err = q.QueryRow(ctx, beatSQL, replica, version, asked.UnixMilli(), backlogSeen).
+	err = q.QueryRow(ctx, beatSQL, replica, version, asked.UnixMilli(), backlogSeen, unattendedAfter.Milliseconds()).
 		Scan(&p.NowMS, &p.NextMS, &p.Backlog, &p.OldestDueMS, &p.Blocked)
 	p.SkewMS = asked.Add(time.Since(asked)/2).UnixMilli() - p.NowMS
 	return p, err

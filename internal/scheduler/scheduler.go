@@ -44,6 +44,10 @@ const (
 	batchLimit  = 16 // rows a transaction: more, and serializable conflicts begin
 	countLimit  = 10_000
 	backlogSeen = 10_000
+
+	pruneEvery      = 10 * time.Minute
+	pruneMost       = 5000
+	unattendedAfter = 15 * time.Second // without a tick of any replica, longer than the longest cadence
 )
 
 // Settings are the bounds of one replica's work.
@@ -95,6 +99,7 @@ type Scheduler struct {
 	Config
 	wake      chan struct{}
 	lastCycle atomic.Value // time.Time of the last cycle without an error
+	pruned    time.Time    // only the loop touches it
 }
 
 // New checks the settings and returns a Scheduler. It touches no database.

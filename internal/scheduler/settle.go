@@ -32,7 +32,7 @@ func settle(ctx context.Context, pool *pgxpool.Pool, list []work, cause error) [
 }
 
 func settleOne(ctx context.Context, pool *pgxpool.Pool, w work, cause error) Result {
-	r, err := facts(ctx, pool, w)
+	r, err := reread(ctx, pool, w)
 	if errors.Is(err, errStillHeld) {
 		again, err := commitOnce(ctx, pool, []work{w})
 		if err == nil {
@@ -46,9 +46,9 @@ func settleOne(ctx context.Context, pool *pgxpool.Pool, w work, cause error) Res
 	return r
 }
 
-// facts takes the row lock that the lost transaction held, which waits for it to end, and only then reads what is
+// reread takes the row lock that the lost transaction held, which waits for it to end, and only then reads what is
 // there. A plain read could come before a COMMIT that is still on its way.
-func facts(ctx context.Context, pool *pgxpool.Pool, w work) (r Result, err error) {
+func reread(ctx context.Context, pool *pgxpool.Pool, w work) (r Result, err error) {
 	err = pg.InTx(ctx, pool, func(tx pgx.Tx) error {
 		var held bool
 		err := tx.QueryRow(ctx, `

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/qinglong/console/internal/pg"
+	"github.com/qinglong/console/migrations"
+)
+
+const gateTimeout = 5 * time.Second
+
+// gate is one condition of readiness. What its check returns says what is wrong and what to do.
+type gate struct {
+	kind  gateKind
+	name  string
+	check func(context.Context) error
+}
+
+// pass checks the gate within its time.
+func (g gate) pass(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	return g.check(ctx)
+}
+
+// gates are the conditions on the pools, in the order in which they are to be passed.
+func gates(pools map[string]*pgxpool.Pool) []gate {
+	var list []gate
+	for _, role := range migrations.Roles() {
+		if pool := pools[role]; pool != nil {
+			list = append(list, gatesOf(role, pool)...)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b gate) int { return int(a.kind - b.kind) })
+	return list
+}
+
+// gateKind orders the gates: the server before the schema and the schema before the privileges, whatever the role. Of
+// several that fail, the first is the cause.
+type gateKind int
+
+const (
+	gateServer gateKind = iota
+	gateSchema
+	gatePrivileges
+)
+
+func gatesOf(role string, pool *pgxpool.Pool) []gate {
+	return []gate{
+		{gateServer, "writable primary for " + role, func(ctx context.Context) error { return pg.CheckServer(ctx, pool) }},
+		{gateSchema, "schema version for " + role, func(ctx context.Context) error {
+			return pg.CheckSchema(ctx, pool, migrations.VersionTable, migrations.Latest())
+		}},
+		{gatePrivileges, "privileges of " + role, func(ctx context.Context) error { return checkPrivileges(ctx, role, pool) }},
+	}
+}
+
+// checkPrivileges compares the whole matrix, except the owner's: it may do everything.
+func checkPrivileges(ctx context.Context, role string, pool *pgxpool.Pool) error {
+	if role == migrations.RoleMigration {
+		return nil
+	}
+	return pg.CheckPrivileges(ctx, pool, migrations.Schema, role, migrations.Privileges(role))
+}
+
+type checkCmd struct{}
+
+// Run passes every gate of every role that has a connection, one line each, and fails if one fails.
+func (checkCmd) Run(ctx context.Context, e env) error {
+	urls, err := readDatabases(e.getenv)
+	if err != nil {
+		return err
+	}
+	pools := map[string]*pgxpool.Pool{}
+	for _, v := range roleVariables {
+		if _, ok := urls[v.role]; !ok {
+			fmt.Fprintf(e.stdout, "off   %s: %s is not set. %s\n", v.role, v.name, v.help)
+			continue
+		}
+		pool, err := urls.open(ctx, v.role, nil)
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		pools[v.role] = pool
+	}
+	return passAll(ctx, e, gates(pools))
+}
+
+func passAll(ctx context.Context, e env, list []gate) error {
+	failed := 0
+	for _, g := range list {
+		err := g.pass(ctx)
+		if err == nil {
+			fmt.Fprintf(e.stdout, "ok    %s\n", g.name)
+			continue
+		}
+		failed++
+		fmt.Fprintf(e.stdout, "FAIL  %s: %v\n", g.name, err)
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d gates failed", failed, len(list))
+	}
+	if len(list) == 0 {
+		return usage("no connection is configured; set the CONSOLE_*_DATABASE_URL variables")
+	}
+	return nil
+}
