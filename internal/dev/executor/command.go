@@ -1,12 +1,16 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"os/exec"
-	"sort"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 	"unicode"
@@ -16,31 +20,53 @@ import (
 )
 
 const (
-	termGrace    = 5 * time.Second // between SIGTERM and SIGKILL
-	stderrKept   = 4 << 10         // bytes of the end of stderr
-	summaryLimit = 500             // runes
+	stderrKept   = 4 << 10                // bytes of the end of stderr
+	stderrDrain  = 200 * time.Millisecond // for what is still in the pipe when everybody is dead
+	summaryLimit = 500                    // runes
 	redacted     = "[redacted]"
 	shortValue   = 4 // shorter environment values are no secrets, and would blank half of a message
 )
 
-// command runs the plan's command in its own process group and says how it ended. When the timeout is over, or ctx
-// ends, the whole group is terminated, and killed if it does not go.
-func command(ctx context.Context, plan catalog.Execution) run.Outcome {
+// stopped is the outcome of a Run in hand when this process was told to end.
+var stopped = run.Outcome{Status: run.Failed, Code: "executor_stopped", Summary: "console dev was stopped before the command had ended"}
+
+// command runs the plan's command and says how it ended. When the timeout is over, or ctx ends, its whole process group
+// is terminated, and killed if it does not go within grace.
+func command(ctx context.Context, plan catalog.Execution, grace time.Duration) run.Outcome {
 	timeout, cancel := context.WithTimeout(ctx, plan.Timeout())
 	defer cancel()
-	stderr := &tail{most: stderrKept}
 	cmd := exec.CommandContext(timeout, plan.Command[0], plan.Command[1:]...)
 	cmd.Dir = plan.WorkingDirectory
 	cmd.Env = environment(plan.Env)
-	cmd.Stderr = stderr
+	cmd.WaitDelay = grace
+	stderr, err := runGroup(cmd)
+	return outcome(ctx, timeout, err, cmd, stderr.lastLine(plan.Env))
+}
+
+// runGroup runs cmd in a process group of its own, of which nothing is left when cmd has ended, and returns the end of
+// what the group wrote to stderr.
+func runGroup(cmd *exec.Cmd) (*tail, error) {
+	stderr := &tail{most: stderrKept}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return stderr, err
+	}
+	defer read.Close()
+	cmd.Stderr = write // a file: for any other writer Wait would wait until all of the group has closed it
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = termGrace
-	err := cmd.Run()
-	if cmd.Process != nil {
-		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what the command left behind
+	err = cmd.Start()
+	write.Close()
+	if err != nil {
+		return stderr, err
 	}
-	return outcome(ctx, timeout, err, cmd, redact(stderr.lastLine(), plan.Env))
+	var reading sync.WaitGroup
+	reading.Go(func() { io.Copy(stderr, read) })
+	err = cmd.Wait()
+	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	read.SetReadDeadline(time.Now().Add(stderrDrain)) // who has left the group may hold it for ever
+	reading.Wait()
+	return stderr, err
 }
 
 func outcome(ctx, timeout context.Context, err error, cmd *exec.Cmd, said string) run.Outcome {
@@ -52,8 +78,10 @@ func outcome(ctx, timeout context.Context, err error, cmd *exec.Cmd, said string
 	switch {
 	case err == nil:
 		return run.Outcome{Status: run.Succeeded, ExitCode: o.ExitCode}
+	case errors.Is(context.Cause(ctx), errCancelled):
+		o.Status, o.Code = run.Cancelled, "cancelled"
 	case ctx.Err() != nil:
-		o.Code, o.Summary = "executor_stopped", "console dev was stopped while the command ran"
+		o.Code, o.Summary = stopped.Code, stopped.Summary
 	case timeout.Err() != nil:
 		o.Status, o.Code = run.TimedOut, "timed_out"
 	case exited && o.ExitCode != nil:
@@ -90,23 +118,60 @@ func environment(vars map[string]string) []string {
 	for name, value := range vars {
 		list = append(list, name+"="+value)
 	}
-	sort.Strings(list)
+	slices.Sort(list)
 	return list
 }
 
-// redact blanks the values of the Task's environment in line and makes it fit to show.
-func redact(line string, vars map[string]string) string {
+// redact blanks the values of the Task's environment in line. If the beginning of line was cut off, it may begin with the
+// end of a value.
+func redact(line string, cut bool, vars map[string]string) string {
+	values := parts(vars)
+	if cut {
+		line = dropEnd(line, values)
+	}
+	for _, value := range values {
+		line = strings.ReplaceAll(line, value, redacted)
+	}
+	return line
+}
+
+// parts lists the lines of the values that are worth hiding, the longest first: one value may contain another.
+func parts(vars map[string]string) (list []string) {
 	for _, value := range vars {
-		if len(value) >= shortValue {
-			line = strings.ReplaceAll(line, value, redacted)
+		for part := range strings.SplitSeq(value, "\n") {
+			if part = strings.TrimSpace(part); len(part) >= shortValue {
+				list = append(list, part)
+			}
 		}
 	}
-	line = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
+	slices.SortFunc(list, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	return list
+}
+
+// dropEnd replaces the longest end of a value that line begins with.
+func dropEnd(line string, values []string) string {
+	longest := shortValue - 1
+	for _, value := range values {
+		for n := min(len(value)-1, len(line)); n > longest; n-- {
+			if line[:n] == value[len(value)-n:] {
+				longest = n
+			}
 		}
-		return r
-	}, strings.ToValidUTF8(line, "\uFFFD"))
+	}
+	if longest < shortValue {
+		return line
+	}
+	return redacted + line[longest:]
+}
+
+// showable makes line fit to show: valid, of graphic characters, and not too long.
+func showable(line string) string {
+	line = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsGraphic(r) {
+			return r
+		}
+		return ' ' // control characters, and what turns the direction of text
+	}, strings.ToValidUTF8(line, "\uFFFD")))
 	if runes := []rune(line); len(runes) > summaryLimit {
 		return string(runes[:summaryLimit-1]) + "…"
 	}
@@ -117,18 +182,20 @@ func redact(line string, vars map[string]string) string {
 type tail struct {
 	most int
 	kept []byte
+	cut  bool // something came before
 }
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.kept = append(t.kept, p...)
 	if over := len(t.kept) - t.most; over > 0 {
-		t.kept = append(t.kept[:0], t.kept[over:]...)
+		t.kept, t.cut = append(t.kept[:0], t.kept[over:]...), true
 	}
 	return len(p), nil
 }
 
-// lastLine is the last line that is not blank.
-func (t *tail) lastLine() string {
-	lines := strings.Split(strings.TrimSpace(string(t.kept)), "\n")
-	return strings.TrimSpace(lines[len(lines)-1])
+// lastLine is the last line that is not blank, fit to show and without the values of vars.
+func (t *tail) lastLine(vars map[string]string) string {
+	text := strings.TrimRightFunc(string(t.kept), unicode.IsSpace)
+	start := strings.LastIndexByte(text, '\n') + 1
+	return showable(redact(text[start:], t.cut && start == 0, vars))
 }

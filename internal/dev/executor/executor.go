@@ -6,6 +6,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -18,23 +19,35 @@ import (
 	"github.com/qinglong/console/internal/run"
 )
 
-const (
-	lease        = 15 * time.Second
-	renewEvery   = 5 * time.Second
-	pollEvery    = 200 * time.Millisecond
-	queryTimeout = 5 * time.Second
-)
+const queryTimeout = 5 * time.Second
 
-// Config is everything an Executor needs.
+// errCancelled is why a command was stopped that somebody has asked to cancel.
+var errCancelled = errors.New("cancellation was requested")
+
+// Config is everything an Executor needs. Durations may be zero, which means the default.
 type Config struct {
 	Pool  *pgxpool.Pool // of role ql3_runtime
 	Name  string        // the worker's name on the Attempts
 	Slots int           // commands at a time
 	Log   *slog.Logger
+
+	Lease      time.Duration // how long the database lets the worker be silent, default 15 s
+	RenewEvery time.Duration // default 5 s; well below Lease
+	PollEvery  time.Duration // between two looks for work when there is none, default 200 ms
+	TermGrace  time.Duration // between SIGTERM and SIGKILL, default 5 s
+}
+
+func (c Config) withDefaults() Config {
+	c.Lease = cmp.Or(c.Lease, 15*time.Second)
+	c.RenewEvery = cmp.Or(c.RenewEvery, 5*time.Second)
+	c.PollEvery = cmp.Or(c.PollEvery, 200*time.Millisecond)
+	c.TermGrace = cmp.Or(c.TermGrace, 5*time.Second)
+	return c
 }
 
 // Run takes and executes Runs until ctx ends, then terminates the commands in hand, records that, and returns.
 func Run(ctx context.Context, c Config) {
+	c = c.withDefaults()
 	var slots sync.WaitGroup
 	for range c.Slots {
 		slots.Go(func() { c.work(ctx) })
@@ -49,7 +62,7 @@ func (c Config) work(ctx context.Context) {
 			c.Log.ErrorContext(ctx, "executor", "err", err)
 		}
 		if err != nil {
-			sleep(ctx, pollEvery)
+			sleep(ctx, c.PollEvery)
 		}
 	}
 }
@@ -58,7 +71,7 @@ func (c Config) work(ctx context.Context) {
 func (c Config) next(ctx context.Context) error {
 	dispatchCtx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	w, err := run.Dispatch(dispatchCtx, c.Pool, c.Name, lease)
+	w, err := run.Dispatch(dispatchCtx, c.Pool, c.Name, c.Lease)
 	if err != nil {
 		return err
 	}
@@ -74,7 +87,10 @@ func (c Config) next(ctx context.Context) error {
 // execute says how the Run ended. An error means that the Run is no longer ours to say.
 func (c Config) execute(ctx context.Context, w run.Work) (run.Outcome, error) {
 	plan, err := catalog.ReadExecution(ctx, c.Pool, w.ProjectID, w.TaskID, w.TaskRevision)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return stopped, nil
+	case err != nil:
 		c.Log.ErrorContext(ctx, "execution revision unusable", "run", w.RunID, "err", err)
 		return run.Outcome{Status: run.Failed, Code: "execution_unusable", Summary: "the execution revision cannot be read or does not match its digest"}, nil
 	}
@@ -82,13 +98,21 @@ func (c Config) execute(ctx context.Context, w run.Work) (run.Outcome, error) {
 		return run.Outcome{Status: run.Failed, Code: "secret_unavailable", Summary: "the local executor has no secret store; " + name + " refers to a secret"}, nil
 	}
 	if err := run.Start(ctx, c.Pool, w.Lease, plan.Timeout()); err != nil {
+		if ctx.Err() != nil {
+			return stopped, nil // whether Start arrived or not, Finish may follow
+		}
 		return run.Outcome{}, err
 	}
+	return c.attend(ctx, w.Lease, plan)
+}
+
+// attend runs the command for as long as the lease is held.
+func (c Config) attend(ctx context.Context, l run.Lease, plan catalog.Execution) (run.Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var renewing sync.WaitGroup
-	renewing.Go(func() { c.renew(ctx, w.Lease, cancel) })
-	outcome := command(ctx, plan)
+	renewing.Go(func() { c.renew(ctx, l, cancel) })
+	outcome := command(ctx, plan, c.TermGrace)
 	cancel(nil)
 	renewing.Wait()
 	if errors.Is(context.Cause(ctx), run.ErrLost) {
@@ -97,14 +121,17 @@ func (c Config) execute(ctx context.Context, w run.Work) (run.Outcome, error) {
 	return outcome, nil
 }
 
-// renew keeps the lease until ctx ends, and ends ctx when the lease is lost.
+// renew keeps the lease until ctx ends, and ends ctx when the lease is lost or somebody asks to cancel the Run.
 func (c Config) renew(ctx context.Context, l run.Lease, cancel context.CancelCauseFunc) {
-	for sleep(ctx, renewEvery); ctx.Err() == nil; sleep(ctx, renewEvery) {
+	for sleep(ctx, c.RenewEvery); ctx.Err() == nil; sleep(ctx, c.RenewEvery) {
 		renewCtx, done := context.WithTimeout(ctx, queryTimeout)
-		_, err := run.Renew(renewCtx, c.Pool, l, lease)
+		cancelled, err := run.Renew(renewCtx, c.Pool, l, c.Lease)
 		done()
 		if errors.Is(err, run.ErrLost) {
 			cancel(run.ErrLost)
+		}
+		if cancelled {
+			cancel(errCancelled)
 		}
 	}
 }
