@@ -167,24 +167,24 @@ func TestReadTxSeesOneInstantAndWritesNothing(t *testing.T) {
 func TestCommitWithoutAnswerIsUnknown(t *testing.T) {
 	tests := []struct {
 		name    string
-		loss    loss
+		loss    pgtest.Loss
 		entries int
 	}{
-		{"the server never saw it", loseRequest, 0},
-		{"the server has committed", loseAnswer, 1},
+		{"the server never saw it", pgtest.LoseRequest, 0},
+		{"the server has committed", pgtest.LoseAnswer, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			d, direct := newLedger(t)
-			pool, proxy := throughProxy(t, d.SuperURL(), tt.loss)
+			pool, proxy := pgtest.LoseCommits(t, d.SuperURL(), tt.loss, 100)
 			tries := 0
 			err := pg.InTx(t.Context(), pool, func(tx pgx.Tx) error {
 				tries++
 				_, err := tx.Exec(t.Context(), `INSERT INTO ledger VALUES (1)`)
 				return err
 			})
-			if !errors.Is(err, pg.ErrOutcomeUnknown) || tries != 1 || proxy.broken.Load() != 1 {
-				t.Errorf("InTx = %v after %d tries and %d COMMITs, want ErrOutcomeUnknown after 1", err, tries, proxy.broken.Load())
+			if !errors.Is(err, pg.ErrOutcomeUnknown) || tries != 1 || proxy.Broken() != 1 {
+				t.Errorf("InTx = %v after %d tries and %d COMMITs, want ErrOutcomeUnknown after 1", err, tries, proxy.Broken())
 			}
 			if got := entries(t, direct); got != tt.entries {
 				t.Errorf("%d entries, want %d", got, tt.entries)

@@ -70,7 +70,7 @@ func reread(ctx context.Context, pool *pgxpool.Pool, w work) (r Result, err erro
 // outcomeOnRecord reads the outcome of w from the Run and from the account.
 func outcomeOnRecord(ctx context.Context, q pg.Querier, w work) (Result, error) {
 	if w.decision.Kind != Admit {
-		return Result{Outcome: Raced, Reason: "settled: the claim is gone"}, nil
+		return cursorOnRecord(ctx, q, w)
 	}
 	var id uuid.UUID
 	var createdMS int64
@@ -80,4 +80,18 @@ func outcomeOnRecord(ctx context.Context, q pg.Querier, w work) (Result, error) 
 		return Result{Outcome: Raced, Reason: "settled: the claim is gone and there is no run"}, nil
 	}
 	return Result{Outcome: Admitted, RunID: id, LatenessMS: createdMS - w.decision.DueMS}, err
+}
+
+// cursorOnRecord tells whether w, which admits nothing, is what moved the cursor.
+func cursorOnRecord(ctx context.Context, q pg.Querier, w work) (Result, error) {
+	var moved bool
+	err := q.QueryRow(ctx, `SELECT next_fire_at_ms IS NOT DISTINCT FROM $3 AND state_version = $4 FROM trigger_schedules
+		WHERE project_id = $1 AND trigger_id = $2`, w.claim.ProjectID, w.claim.TriggerID, w.decision.NextMS, w.claim.StateVersion+1).Scan(&moved)
+	switch {
+	case err != nil || !moved:
+		return Result{Outcome: Raced, Reason: "settled: the claim is gone"}, err
+	case w.decision.Kind == Skip:
+		return Result{Outcome: Skipped, Passed: w.decision.Passed.Count}, nil
+	}
+	return Result{Outcome: Initialized}, nil
 }
