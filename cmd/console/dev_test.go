@@ -1,0 +1,191 @@
+package main
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// freeAddress is an address nobody listens on, this moment.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// startDev starts `console dev` in dir, waits until it is ready, and returns what dev.json says at that moment.
+func startDev(t *testing.T, dir string, as *syscall.Credential) (*process, devFile) {
+	t.Helper()
+	address := freeAddress(t)
+	p := start(t, postgresBin(), as, "dev", "--state-dir", dir, "--listen", address)
+	eventually(t, "console dev is ready", func() bool {
+		if p.hasEnded() {
+			t.Fatalf("console dev ended with code %d:\n%s", p.code, p.output)
+		}
+		return get(t.Context(), "http://"+address+"/readyz", "localhost").status == http.StatusOK
+	})
+	var f devFile
+	text, err := os.ReadFile(devFilePath(dir))
+	if err == nil {
+		err = json.Unmarshal(text, &f)
+	}
+	if err != nil {
+		t.Fatalf("dev.json is not complete although /readyz is 200: %v", err)
+	}
+	if info, err := os.Stat(devFilePath(dir)); err != nil || info.Mode() != 0o600 {
+		t.Errorf("dev.json is %v (%v), want mode 0600", info.Mode(), err)
+	}
+	return p, f
+}
+
+// stopDev asks it to stop and waits for that.
+func stopDev(t *testing.T, p *process) {
+	t.Helper()
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(t); code != 0 {
+		t.Errorf("exit code %d after SIGTERM, want 0", code)
+	}
+}
+
+func TestDev(t *testing.T) {
+	t.Parallel()
+	t.Run("as this user", func(t *testing.T) {
+		t.Parallel()
+		testDev(t, serverDir(t), nil)
+	})
+	t.Run("as an ordinary user", func(t *testing.T) {
+		t.Parallel()
+		if os.Geteuid() != 0 {
+			return // the other half has been just that
+		}
+		nobody, err := user.Lookup("nobody")
+		if err != nil {
+			t.Fatal(err)
+		}
+		uid, gid := number(t, nobody.Uid), number(t, nobody.Gid)
+		dir := serverDir(t)
+		if err := os.Chown(dir, uid, gid); err != nil {
+			t.Fatal(err)
+		}
+		testDev(t, dir, &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)})
+	})
+}
+
+func number(t *testing.T, s string) int {
+	t.Helper()
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func testDev(t *testing.T, dir string, as *syscall.Credential) {
+	dir = filepath.Join(dir, "state")
+	p, f := startDev(t, dir, as)
+	checkDevFile(t, f)
+
+	second := start(t, postgresBin(), as, "dev", "--state-dir", dir)
+	if code, pid := second.wait(t), strconv.Itoa(p.cmd.Process.Pid); code != exitFailure || !strings.Contains(second.output.String(), "in use by process "+pid) {
+		t.Errorf("a second console dev ends with %d and says %q, want 1 and that process %s has the directory", code, second.output, pid)
+	}
+
+	id := succeeded(t, f)
+	checkPages(t, f, id)
+	stopDev(t, p)
+
+	p, f = startDev(t, dir, as)
+	if got := get(t.Context(), f.URL+"/runs/"+id, ""); got.status != http.StatusOK {
+		t.Errorf("after a restart the page of run %s is %d, want 200", id, got.status)
+	}
+	stopDev(t, p)
+}
+
+func checkDevFile(t *testing.T, f devFile) {
+	t.Helper()
+	got := map[string]string{}
+	for name, url := range f.Databases {
+		cfg, err := pgxpool.ParseConfig(url)
+		if err != nil {
+			t.Fatalf("databases.%s is no URL", name)
+		}
+		got[name] = cfg.ConnConfig.User
+	}
+	want := map[string]string{"migration": "ql3_migration", "admin": "ql3_admin", "runtime": "ql3_runtime",
+		"runManager": "ql3_run_manager", "authn": "ql3_authn", "web": "ql3_console"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("dev.json's databases by user (-want +got):\n%s", diff)
+	}
+	if !strings.HasPrefix(f.URL, "http://localhost:") || f.Accounts == nil {
+		t.Errorf("dev.json has url %q and accounts %v, want a URL at localhost and a list", f.URL, f.Accounts)
+	}
+}
+
+// succeeded waits until a Run has succeeded and returns its id. The sample has one every ten seconds.
+func succeeded(t *testing.T, f devFile) string {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), f.Databases["web"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	var id string
+	eventually(t, "a Run has succeeded", func() bool {
+		id = one[string](t, pool, "SELECT coalesce(max(id::text), '') FROM ql3.runs WHERE status = 'succeeded'")
+		return id != ""
+	})
+	if ms := one[int64](t, pool, "SELECT min(created_at_ms) - (SELECT min(started_at_ms) FROM ql3.replicas) FROM ql3.runs"); ms > 15_000 {
+		t.Errorf("the first Run came after %d ms, want at most 15 s", ms)
+	}
+	return id
+}
+
+func checkPages(t *testing.T, f devFile, runID string) {
+	t.Helper()
+	tests := []struct {
+		path, host string
+		status     int
+		text       string
+	}{
+		{"/", "", http.StatusOK, devBanner},
+		{"/schedules", "", http.StatusOK, "every-ten-seconds"},
+		{"/runs", "", http.StatusOK, runID},
+		{"/runs/" + runID, "", http.StatusOK, "succeeded"},
+		{"/runs/00000000-0000-7000-8000-000000000000", "", http.StatusNotFound, ""},
+		{"/", "console.example", http.StatusMisdirectedRequest, ""},
+		{"/", "127.0.0.1", http.StatusMisdirectedRequest, ""},
+	}
+	for _, test := range tests {
+		got := get(t.Context(), f.URL+test.path, test.host)
+		if got.status != test.status || !strings.Contains(strings.ToLower(got.body), strings.ToLower(test.text)) {
+			t.Errorf("GET %s as %q = %d, want %d and a page that says %q", test.path, test.host, got.status, test.status, test.text)
+		}
+	}
+	if got := get(t.Context(), f.MachineURL+"/readyz", ""); got != (answer{http.StatusOK, "ready\n"}) {
+		t.Errorf("the machine listener's /readyz = %+v, want ready", got)
+	}
+}
+
+func TestDevListensOnLoopbackOnly(t *testing.T) {
+	for _, address := range []string{"0.0.0.0:8080", ":8080", "[::]:8080", "192.0.2.1:8080", "console.example:8080"} {
+		for _, flag := range []string{"--listen", "--machine-listen"} {
+			console(t, nil, "dev", "--state-dir", "/no/such/dir", flag, address).refused(t, exitUsage, "listens on loopback only")
+		}
+	}
+	console(t, nil, "dev", "--state-dir", "/no/such/dir", "--listen", "8080").refused(t, exitUsage, `"8080" is no address`)
+	console(t, nil, "dev", "--state-dir", "/no/such/dir", "--claim-budget", "0").refused(t, exitUsage, "claim budget is 0")
+}
