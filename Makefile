@@ -43,11 +43,13 @@ endif
 check: generate-check format-check vet staticcheck ## Run every check but the tests
 
 .PHONY: generate
-generate: ## Generate the Go code of the templates
+generate: ## Generate the Go code of the templates and docs/configuration.md
 	go tool templ generate -log-level warn
+	@$(MAKE) --no-print-directory build
+	@bin/console config >docs/configuration.md.part && mv docs/configuration.md.part docs/configuration.md
 
 # Compares with what was there, not with git: work in progress is no failure.
-GENERATED = find . -name '*_templ.go' -not -path '*/node_modules/*' -exec sha256sum {} + | sort -k 2
+GENERATED = find . '(' -name '*_templ.go' -o -path ./docs/configuration.md ')' -not -path '*/node_modules/*' -exec sha256sum {} + | sort -k 2
 .PHONY: generate-check
 generate-check:
 	@before=$$($(GENERATED)) && $(MAKE) --no-print-directory generate && after=$$($(GENERATED)) && \
