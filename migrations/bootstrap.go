@@ -6,8 +6,10 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // scramIterations is PostgreSQL's own default (scram_iterations).
@@ -22,7 +24,7 @@ func Bootstrap(passwords map[string]string) (string, error) {
 	for _, role := range Roles() {
 		login, err := loginClause(passwords[role])
 		if err != nil {
-			return "", err
+			return "", fmt.Errorf("password of %s: %w", role, err)
 		}
 		fmt.Fprintf(&b, roleSQL, role, login)
 	}
@@ -34,6 +36,9 @@ func Bootstrap(passwords map[string]string) (string, error) {
 func loginClause(password string) (string, error) {
 	if password == "" {
 		return "NOLOGIN PASSWORD NULL", nil
+	}
+	if strings.ContainsFunc(password, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		return "", errors.New("has a character outside ASCII: clients disagree on how to normalise it before they hash it")
 	}
 	salt := make([]byte, 16)
 	rand.Read(salt)
@@ -64,8 +69,8 @@ INSERT INTO ql3.goose_db_version (version_id, is_applied)
 GRANT SELECT ON ql3.goose_db_version TO %[1]s;
 `
 
-// scramVerifier is the form in which PostgreSQL stores a SCRAM-SHA-256 password (RFC 5803, RFC 7677). Passwords are
-// used as they are: PostgreSQL, too, falls back to the raw bytes when SASLprep does not apply.
+// scramVerifier is the form in which PostgreSQL stores a SCRAM-SHA-256 password (RFC 5803, RFC 7677). It takes the
+// password as it is: SASLprep leaves ASCII alone.
 func scramVerifier(password string, salt []byte) (string, error) {
 	salted, err := pbkdf2.Key(sha256.New, password, salt, scramIterations, sha256.Size)
 	if err != nil {

@@ -30,7 +30,7 @@ type Migration struct {
 // OpenMigrations prepares files for the database of pool, whose role must own the schema; versionTable is where goose
 // keeps its record. Close it; pool stays open.
 func OpenMigrations(pool *pgxpool.Pool, files fs.FS, versionTable string) (*Migrations, error) {
-	locker, err := lock.NewPostgresSessionLocker()
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300)) // asks every second, for five minutes
 	if err != nil {
 		return nil, err
 	}
