@@ -67,3 +67,8 @@ vet:
 .PHONY: staticcheck
 staticcheck:
 	go tool staticcheck ./...
+
+.PHONY: check-alerts
+check-alerts: ## Check and test the Prometheus alert rules
+	@promtool=$$(.ci/setup --print-promtool) && cd deploy/prometheus && \
+	"$$promtool" check rules rules.yml && "$$promtool" test rules rules_test.yml
