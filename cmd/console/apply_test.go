@@ -74,3 +74,13 @@ func TestApplyRefuses(t *testing.T) {
 	}
 	console(t, vars, "apply", "-f", gone).refused(t, exitUsage, gone+":1: projects: ")
 }
+
+func TestApplyTheManifestOfTheReadme(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, manifest, _ := strings.Cut(string(text), "```yaml\n")
+	manifest, _, _ = strings.Cut(manifest, "```\n")
+	consoleReading(t, manifest, variables(pgtest.New(t)), "apply", "--dry-run", "-f", "-").said(t, "+ project ops", "+ task nightly-report", "+ trigger nightly-report")
+}

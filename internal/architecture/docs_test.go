@@ -1,0 +1,119 @@
+package architecture
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/scheduler"
+	"github.com/qinglong/console/migrations"
+)
+
+func readDocument(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../..", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestStateDiagramsAreTheTables(t *testing.T) {
+	text := readDocument(t, "docs/architecture.md")
+	for heading, moves := range map[string]map[run.Status][]run.Status{
+		"## The states of a Run":      run.RunMoves,
+		"## The states of an Attempt": run.AttemptMoves,
+	} {
+		if diff := cmp.Diff(arrows(moves), drawn(text, heading)); diff != "" {
+			t.Errorf("the diagram under %q differs from the table (-table +diagram):\n%s", heading, diff)
+		}
+	}
+}
+
+// arrows lists moves as a diagram draws them: a state without a way out is an end.
+func arrows(moves map[run.Status][]run.Status) (list []string) {
+	for from, targets := range moves {
+		for _, to := range targets {
+			list = append(list, fmt.Sprintf("%s --> %s", from, to))
+			if len(moves[to]) == 0 {
+				list = append(list, fmt.Sprintf("%s --> [*]", to))
+			}
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+var arrow = regexp.MustCompile(`(?m)^ +([a-z_]+ --> (?:[a-z_]+|\[\*\]))$`)
+
+// drawn lists the arrows between states in the section under heading.
+func drawn(text, heading string) (list []string) {
+	_, section, _ := strings.Cut(text, heading+"\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, m := range arrow.FindAllStringSubmatch(section, -1) {
+		list = append(list, m[1])
+	}
+	slices.Sort(list)
+	return list
+}
+
+func TestDocumentsNameEverything(t *testing.T) {
+	metrics := prometheus.NewPedanticRegistry()
+	scheduler.NewMetrics(metrics)
+	families, err := metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string][]string{"docs/security.md": migrations.Roles()}
+	for _, f := range families {
+		named["docs/operations.md"] = append(named["docs/operations.md"], f.GetName())
+	}
+	for _, p := range readTree(t).packages {
+		if slices.ContainsFunc(p.files, func(f file) bool { return !f.test }) {
+			named["docs/architecture.md"] = append(named["docs/architecture.md"], p.path)
+		}
+	}
+	for path, names := range named {
+		text := readDocument(t, path)
+		for _, name := range names {
+			if !strings.Contains(text, "`"+name+"`") {
+				t.Errorf("%s does not tell of `%s`", path, name)
+			}
+		}
+	}
+}
+
+// link is a Markdown link or image to something that is not another site.
+var link = regexp.MustCompile(`\]\(([^):#]+)(#[^)]*)?\)`)
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	root := "../.."
+	documents, err := filepath.Glob(root + "/docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := map[string]string{} // and a document that links there
+	for _, path := range append(documents, root+"/README.md") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			targets[filepath.Join(filepath.Dir(path), m[1])] = path
+		}
+	}
+	for _, target := range slices.Sorted(maps.Keys(targets)) {
+		if _, err := os.Stat(target); err != nil {
+			t.Errorf("%s links to %s, which is not there", targets[target], target)
+		}
+	}
+}
