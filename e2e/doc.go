@@ -1,0 +1,7 @@
+// Package e2e holds the built binary to what is promised of it, from outside: real processes, a real PostgreSQL, HTTP.
+//
+// It imports nothing of the product but fixtures. What a test here knows of the console is what an operator can know:
+// its commands, its listeners and its tables. What is expected is computed anew, never by the code under test.
+//
+// The benchmarks are tests as well: what they measure must also be right. See docs/benchmarks.md.
+package e2e

@@ -1,0 +1,175 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait; what is waited for comes much sooner.
+const patience = 60 * time.Second
+
+// eventually waits until ok holds, looking every few milliseconds.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(patience); !ok(); <-ticker.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v still not: %s", patience, what)
+		}
+	}
+}
+
+// A replica is one running `console serve`.
+type replica struct {
+	cmd     *exec.Cmd
+	ended   chan struct{}
+	output  *output
+	machine string // http://ADDRESS of its machine listener
+}
+
+// command prepares program with the environment vars and nothing else.
+func command(program string, vars map[string]string, args ...string) *exec.Cmd {
+	cmd := exec.Command(program, args...)
+	cmd.Dir = "/"
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	for name, value := range vars {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// run runs one command of the console, which must succeed.
+func run(t testing.TB, vars map[string]string, stdin string, args ...string) {
+	t.Helper()
+	program, err := console()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(program, vars, args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("console %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// serve starts `console serve` of program and waits until it is ready. It is killed when the test ends.
+func serve(t testing.TB, program string, vars map[string]string, args ...string) *replica {
+	t.Helper()
+	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--machine-listen", "127.0.0.1:0", "--log-format", "json"}, args...)
+	r := &replica{cmd: command(program, vars, args...), ended: make(chan struct{}), output: &output{}}
+	r.cmd.Stdout, r.cmd.Stderr = r.output, r.output
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		r.cmd.Wait()
+		close(r.ended)
+	}()
+	t.Cleanup(func() {
+		r.cmd.Process.Kill()
+		<-r.ended
+		if t.Failed() {
+			t.Logf("replica %d wrote:\n%s", r.cmd.Process.Pid, r.output)
+		}
+	})
+	eventually(t, "serve is ready", func() bool { return r.isReady(t) })
+	return r
+}
+
+func (r *replica) isReady(t testing.TB) bool {
+	t.Helper()
+	select {
+	case <-r.ended:
+		t.Fatalf("serve ended with code %d:\n%s", r.cmd.ProcessState.ExitCode(), r.output)
+	default:
+	}
+	if r.machine == "" {
+		r.machine = r.output.listener()
+		return false
+	}
+	status, _ := r.get(t, "/readyz")
+	return status == http.StatusOK
+}
+
+// get asks the machine listener.
+func (r *replica) get(t testing.TB, path string) (status int, body string) {
+	t.Helper()
+	client := http.Client{Timeout: 5 * time.Second}
+	response, err := client.Get(r.machine + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(content)
+}
+
+// metric is the value of a metric without labels.
+func (r *replica) metric(t testing.TB, name string) float64 {
+	t.Helper()
+	_, body := r.get(t, "/metrics")
+	for line := range strings.Lines(body) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
+			v, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			return v
+		}
+	}
+	t.Fatalf("there is no metric %s", name)
+	return 0
+}
+
+// actor matches what this replica calls itself in the tables, for LIKE.
+func (r *replica) actor() string { return fmt.Sprintf("%%/%d/%%", r.cmd.Process.Pid) }
+
+// output is what a process has written so far.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// listener is where the log says that the machine listener is, or "".
+func (o *output) listener() string {
+	decoder := json.NewDecoder(strings.NewReader(o.String()))
+	for {
+		var line struct{ Msg, Machine string }
+		err := decoder.Decode(&line)
+		if err == nil && line.Msg == "listening" {
+			return "http://" + line.Machine
+		}
+		if err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
+			return ""
+		}
+	}
+}
