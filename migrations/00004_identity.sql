@@ -117,6 +117,7 @@ CREATE TABLE ql3.security_audit_events (
     project_version  bigint,
     binding_version  bigint,
     role             text,
+    target_user_id   uuid,
     run_id           uuid,
     run_version      bigint,
     mutation_id      uuid,
@@ -135,6 +136,10 @@ CREATE TABLE ql3.security_audit_events (
 CREATE INDEX security_audit_newest ON ql3.security_audit_events (project_id, created_at_ms DESC, id DESC);
 CREATE INDEX security_audit_of_run ON ql3.security_audit_events (run_id, created_at_ms) WHERE run_id IS NOT NULL;
 CREATE INDEX security_audit_of_user ON ql3.security_audit_events (user_id, created_at_ms DESC) WHERE user_id IS NOT NULL;
+CREATE INDEX security_audit_of_target ON ql3.security_audit_events (target_user_id, created_at_ms DESC) WHERE target_user_id IS NOT NULL;
+CREATE INDEX security_audit_by_time ON ql3.security_audit_events (created_at_ms DESC, id DESC);
+COMMENT ON COLUMN ql3.security_audit_events.role IS 'With project_version and binding_version: the policy fence, which is what the actor was allowed it by.';
+COMMENT ON COLUMN ql3.security_audit_events.target_user_id IS 'The User it was done to, when that is not the actor.';
 COMMENT ON COLUMN ql3.security_audit_events.words IS 'The reason the person gave, in their own words.';
 CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON ql3.security_audit_events FOR EACH ROW EXECUTE FUNCTION ql3.refuse_write();
 
