@@ -42,6 +42,7 @@ type server struct {
 	scheduler *scheduler.Scheduler
 	registry  *prometheus.Registry
 	ready     prometheus.Gauge
+	losses    prometheus.Counter
 	beside    []func(context.Context) // what else runs while admission is open
 	handler   http.Handler            // what the public listener serves
 	public    net.Listener
@@ -58,7 +59,8 @@ func newServer(ctx context.Context, settings scheduler.Settings, urls databases,
 	s.withdraw(errStarting)
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s.ready = prometheus.NewGauge(prometheus.GaugeOpts{Name: "ql3_ready", Help: "1 while admission is open."})
-	s.registry.MustRegister(s.ready)
+	s.losses = prometheus.NewCounter(prometheus.CounterOpts{Name: "ql3_admission_losses_total", Help: "Times admission was withdrawn because the database was lost."})
+	s.registry.MustRegister(s.ready, s.losses)
 	var err error
 	if s.runtime, err = s.openPool(ctx, migrations.RoleRuntime); err != nil {
 		return nil, err
@@ -192,6 +194,8 @@ func (s *server) admit(ctx context.Context) error {
 		s.withdraw(errors.New("stopping"))
 	case err := <-s.lost:
 		s.withdraw(fmt.Errorf("the database is lost: %w", err))
+		s.losses.Inc()
+		s.log.WarnContext(ctx, "admission withdrawn", "reason", err)
 	}
 	cancel()
 	return group.Wait()

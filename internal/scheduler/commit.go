@@ -25,7 +25,8 @@ type Result struct {
 	Outcome    Outcome
 	RunID      uuid.UUID // set if this commit admitted a Run
 	LatenessMS int64     // of the admitted Run: created_at_ms − scheduled_for_ms
-	Reason     string    // of Raced and Failed
+	Reason     string    // of Raced: the part of the fence that was broken
+	Err        error     // of Failed
 	Passed     int
 }
 
@@ -67,7 +68,7 @@ func commit(ctx context.Context, pool *pgxpool.Pool, list []work) []Result {
 func failed(list []work, err error) []Result {
 	results := make([]Result, len(list))
 	for i := range list {
-		results[i] = Result{Outcome: Failed, Reason: err.Error()}
+		results[i] = Result{Outcome: Failed, Err: err}
 	}
 	return results
 }

@@ -60,18 +60,39 @@ func (s *Scheduler) commitBatch(ctx context.Context, list []work) {
 	}
 	ctx, cancel := s.operation(ctx)
 	defer cancel()
-	for i, r := range commit(ctx, s.Pool, list) {
+	results := commit(ctx, s.Pool, list)
+	for i, r := range results {
 		s.Metrics.settled(r)
-		s.report(ctx, list[i].claim, r)
+		if r.Outcome == Raced {
+			c := list[i].claim
+			s.Log.InfoContext(ctx, "claim raced", "project", c.ProjectID, "trigger", c.TriggerID, "part", r.Reason)
+		}
 	}
+	s.reportFailed(ctx, list, results)
 }
 
-func (s *Scheduler) report(ctx context.Context, c Claim, r Result) {
-	switch r.Outcome {
-	case Failed:
-		s.Log.ErrorContext(ctx, "decision not committed", "project", c.ProjectID, "trigger", c.TriggerID, "err", r.Reason)
-	case Raced:
-		s.Log.InfoContext(ctx, "claim raced", "project", c.ProjectID, "trigger", c.TriggerID, "part", r.Reason)
+// reportFailed says once what a whole batch may have failed of, and leaves it in the account if the database can be
+// written to. The claims are left to their leases.
+func (s *Scheduler) reportFailed(ctx context.Context, list []work, results []Result) {
+	var events []event
+	var cause error
+	reason := "a decision was not committed; its claim is left to the lease"
+	for i, r := range results {
+		if r.Outcome == Failed {
+			cause = r.Err
+			cursor := list[i].claim.CursorMS
+			events = append(events, event{claim: list[i].claim, kind: "failed", first: cursor, last: cursor, reason: &reason})
+		}
+	}
+	if cause == nil {
+		return
+	}
+	s.Log.ErrorContext(ctx, "decisions not committed", "claims", len(events), "err", cause)
+	s.suspect(cause)
+	ctx, cancel := s.operation(ctx)
+	defer cancel()
+	if err := insertEvents(ctx, s.Pool, events); err != nil {
+		s.Log.WarnContext(ctx, "failed decisions not recorded", "err", err)
 	}
 }
 

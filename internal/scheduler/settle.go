@@ -38,10 +38,10 @@ func settleOne(ctx context.Context, pool *pgxpool.Pool, w work, cause error) Res
 		if err == nil {
 			return again[0]
 		}
-		return Result{Outcome: Failed, Reason: err.Error()}
+		return Result{Outcome: Failed, Err: err}
 	}
 	if err != nil {
-		return Result{Outcome: Failed, Reason: fmt.Sprintf("%v; not settled: %v", cause, err)}
+		return Result{Outcome: Failed, Err: fmt.Errorf("%w; not settled: %w", cause, err)}
 	}
 	return r
 }

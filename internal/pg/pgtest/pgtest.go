@@ -144,6 +144,11 @@ func New(t testing.TB) *Database {
 	return d
 }
 
+// On is a database that [Migrate] has made on a server of the test's own.
+func On(server *postgres.Server, database string) *Database {
+	return &Database{Name: database, server: server}
+}
+
 // admin runs sql outside the database.
 func (d *Database) admin(t testing.TB, sql string) {
 	t.Helper()
