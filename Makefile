@@ -72,3 +72,10 @@ staticcheck:
 check-alerts: ## Check and test the Prometheus alert rules
 	@promtool=$$(.ci/setup --print-promtool) && cd deploy/prometheus && \
 	"$$promtool" check rules rules.yml && "$$promtool" test rules rules_test.yml
+
+# The last line is the result.
+.PHONY: bench-lateness
+bench-lateness: ## Measure how late one replica admits what is due (90 s)
+	@set -o pipefail && bin=$$(.ci/setup --print-bin) && \
+	CONSOLE_POSTGRES_BIN=$$bin go test ./e2e -run '^$$' -bench '^BenchmarkLateness$$' -benchtime 1x | \
+	awk '/^lateness: / { last = $$0; next } { print } END { print last }'

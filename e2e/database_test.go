@@ -1,11 +1,15 @@
 package e2e
 
 import (
+	"net/url"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/qinglong/console/internal/dev/postgres"
 	"github.com/qinglong/console/internal/pg/pgtest"
 )
 
@@ -42,4 +46,40 @@ func one[T any](t testing.TB, pool *pgxpool.Pool, to pgx.RowToFunc[T], sql strin
 func value[T any](t testing.TB, pool *pgxpool.Pool, sql string, args ...any) T {
 	t.Helper()
 	return one(t, pool, pgx.RowTo[T], sql, args...)
+}
+
+// durable is a server of its own that keeps what it has confirmed, as in production, with the console installed by its
+// own commands. It returns the variables and a superuser's pool.
+func durable(t testing.TB) (map[string]string, *pgxpool.Pool) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ql3-durable-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil { // the server's user must pass through
+		t.Fatal(err)
+	}
+	server, err := postgres.Start(t.Context(), postgres.Config{Dir: filepath.Join(dir, "postgres"), Durable: true, Bin: os.Getenv(pgtest.BinVariable)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Stop() })
+	vars := map[string]string{"CONSOLE_BOOTSTRAP_DATABASE_URL": server.SuperuserURL()}
+	for role, name := range roleVariables {
+		u, err := url.Parse(server.URL(role, "postgres"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.User = url.UserPassword(role, "a password of its own")
+		vars[name] = u.String()
+	}
+	run(t, vars, "", "migrate", "bootstrap")
+	run(t, vars, "", "migrate", "up")
+	super, err := pgxpool.New(t.Context(), server.SuperuserURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(super.Close)
+	return vars, super
 }

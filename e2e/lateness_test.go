@@ -1,0 +1,169 @@
+package e2e
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// observed is how long occurrences are counted: with the Triggers of [spread], some 250 of them.
+const observed = 75 * time.Second
+
+// A beat is a Trigger that is due at these seconds of every minute.
+type beat struct {
+	id      string
+	seconds []int
+}
+
+// spread is forty Triggers: two due every second, four every five seconds, and the others once a minute.
+func spread() (list []beat) {
+	every := func(step, from int) (seconds []int) {
+		for s := from; s < 60; s += step {
+			seconds = append(seconds, s)
+		}
+		return seconds
+	}
+	for i := range 40 {
+		b := beat{id: fmt.Sprintf("t-%02d", i)}
+		switch {
+		case i < 2:
+			b.seconds = every(1, 0)
+		case i < 6:
+			b.seconds = every(5, i%5)
+		default:
+			b.seconds = []int{i * 7 % 60}
+		}
+		list = append(list, b)
+	}
+	return list
+}
+
+func manifestOf(list []beat) string {
+	var b strings.Builder
+	b.WriteString("projects:\n  - id: ops\n    name: Operations\n    tasks:\n      - id: job\n        name: Job\n        command: [/bin/true]\n        triggers:\n")
+	for _, t := range list {
+		seconds := strings.Trim(strings.ReplaceAll(fmt.Sprint(t.seconds), " ", ","), "[]")
+		fmt.Fprintf(&b, "          - { id: %s, cron: \"%s * * * * *\", timezone: UTC, misfire: skip }\n", t.id, seconds)
+	}
+	return b.String()
+}
+
+// An occurrence is one instant of one Trigger.
+type occurrence struct {
+	Trigger     string
+	ScheduledMS int64
+}
+
+// expected lists what must become Runs from fromMS until before untilMS, whole seconds both.
+func expected(list []beat, fromMS, untilMS int64) map[occurrence]bool {
+	all := map[occurrence]bool{}
+	for ms := fromMS; ms < untilMS; ms += 1000 {
+		for _, t := range list {
+			if slices.Contains(t.seconds, int(ms/1000%60)) {
+				all[occurrence{t.id, ms}] = true
+			}
+		}
+	}
+	return all
+}
+
+// admitted is one Run of the table.
+type admitted struct {
+	occurrence
+	CreatedMS int64
+}
+
+// BenchmarkLateness runs one replica with default settings on a durable database and reads from the table of Runs how
+// late each was. It fails if an occurrence was lost or doubled; how late is too late is for the reader to judge.
+func BenchmarkLateness(b *testing.B) {
+	program, err := console()
+	if err != nil {
+		b.Fatal(err)
+	}
+	vars, super := durable(b)
+	triggers := spread()
+	run(b, vars, manifestOf(triggers), "apply", "-f", "-")
+	serve(b, program, vars)
+	eventually(b, "every Schedule has a cursor", func() bool {
+		return value[bool](b, super, "SELECT bool_and(next_fire_at_ms IS NOT NULL) FROM ql3.trigger_schedules")
+	})
+	fromMS := (clockMS(b, super)/1000 + 2) * 1000
+	untilMS := fromMS + observed.Milliseconds()
+	<-time.After(time.Duration(untilMS-clockMS(b, super)) * time.Millisecond)
+	eventually(b, "nothing of the span is due any more", func() bool {
+		return value[bool](b, super, "SELECT min(next_fire_at_ms) >= $1 FROM ql3.trigger_schedules", untilMS)
+	})
+	runs := admittedIn(b, super, fromMS, untilMS)
+	compare(b, expected(triggers, fromMS, untilMS), runs)
+	report(b, runs)
+}
+
+// clockMS is the database clock.
+func clockMS(t testing.TB, super *pgxpool.Pool) int64 {
+	t.Helper()
+	return value[int64](t, super, "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+}
+
+func admittedIn(t testing.TB, super *pgxpool.Pool, fromMS, untilMS int64) []admitted {
+	t.Helper()
+	rows, err := super.Query(t.Context(), `SELECT trigger_id, scheduled_for_ms, created_at_ms FROM ql3.runs
+		WHERE scheduled_for_ms >= $1 AND scheduled_for_ms < $2`, fromMS, untilMS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := pgx.CollectRows(rows, pgx.RowToStructByPos[admitted])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runs
+}
+
+// compare fails unless runs are what was expected, each once.
+func compare(t testing.TB, want map[occurrence]bool, runs []admitted) {
+	t.Helper()
+	got := map[occurrence]int{}
+	for _, r := range runs {
+		got[r.occurrence]++
+		if !want[r.occurrence] {
+			t.Errorf("%s has a Run at %d, which is no instant of it", r.Trigger, r.ScheduledMS)
+		}
+		if r.CreatedMS < r.ScheduledMS {
+			t.Errorf("%s has its Run at %d already at %d", r.Trigger, r.ScheduledMS, r.CreatedMS)
+		}
+	}
+	for o := range want {
+		if got[o] != 1 {
+			t.Errorf("%s has %d Runs at %d, want 1", o.Trigger, got[o], o.ScheduledMS)
+		}
+	}
+}
+
+// report prints the distribution of lateness in milliseconds, and its quantiles as the last line.
+func report(b *testing.B, runs []admitted) {
+	b.Helper()
+	if len(runs) == 0 {
+		b.Fatal("there are no Runs")
+	}
+	slices.SortFunc(runs, func(a, b admitted) int { return cmp.Compare(a.CreatedMS-a.ScheduledMS, b.CreatedMS-b.ScheduledMS) })
+	late := func(i int) int64 { return runs[i].CreatedMS - runs[i].ScheduledMS }
+	quantile := func(percent int) int64 { return late((len(runs)*percent+99)/100 - 1) }
+	fmt.Println("\nlateness up to   Runs")
+	for i, bound := 0, int64(1); i < len(runs); bound *= 2 {
+		n := i
+		for i < len(runs) && late(i) <= bound {
+			i++
+		}
+		if i > n {
+			fmt.Printf("%8d ms    %6d  %s\n", bound, i-n, strings.Repeat("#", (i-n)*60/len(runs)))
+		}
+	}
+	b.ReportMetric(float64(quantile(50)), "p50-ms")
+	b.ReportMetric(float64(quantile(99)), "p99-ms")
+	fmt.Printf("lateness: n=%d p50=%dms p90=%dms p99=%dms max=%dms\n", len(runs), quantile(50), quantile(90), quantile(99), late(len(runs)-1))
+}
