@@ -1,11 +1,15 @@
 package main
 
 import (
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/qinglong/console/internal/scheduler"
+	"github.com/qinglong/console/migrations"
 )
 
 func TestConfigurationDocumentIsFresh(t *testing.T) {
@@ -29,6 +33,28 @@ func TestConfigurationNamesEverything(t *testing.T) {
 	for _, want := range []string{"## console migrate bootstrap\n", "| `--claim-lease` | `CONSOLE_CLAIM_LEASE` | `30s` |", "| `--zone` |  |  |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("console config does not contain %q", want)
+		}
+	}
+}
+
+func TestEveryMetricIsDocumented(t *testing.T) {
+	urls := databases{migrations.RoleRuntime: "postgres://ql3_runtime@127.0.0.1:1/console"} // nobody is asked
+	s, err := newServer(t.Context(), scheduler.Defaults(), urls, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	families, err := s.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if strings.HasPrefix(f.GetName(), "ql3_") && !strings.Contains(string(text), "| `"+f.GetName()+"` |") {
+			t.Errorf("docs/operations.md does not tell of %s: %s", f.GetName(), f.GetHelp())
 		}
 	}
 }

@@ -11,10 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/qinglong/console/internal/run"
-	"github.com/qinglong/console/internal/scheduler"
 	"github.com/qinglong/console/migrations"
 )
 
@@ -67,16 +65,7 @@ func drawn(text, heading string) (list []string) {
 }
 
 func TestDocumentsNameEverything(t *testing.T) {
-	metrics := prometheus.NewPedanticRegistry()
-	scheduler.NewMetrics(metrics)
-	families, err := metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
 	named := map[string][]string{"docs/security.md": migrations.Roles()}
-	for _, f := range families {
-		named["docs/operations.md"] = append(named["docs/operations.md"], f.GetName())
-	}
 	for _, p := range readTree(t).packages {
 		if slices.ContainsFunc(p.files, func(f file) bool { return !f.test }) {
 			named["docs/architecture.md"] = append(named["docs/architecture.md"], p.path)
