@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -101,6 +102,9 @@ func Start(ctx context.Context, q pg.Querier, l Lease, timeout time.Duration) (e
 // Finish records how it ended and gives the lease back.
 func Finish(ctx context.Context, q pg.Querier, l Lease, o Outcome) (err error) {
 	defer pg.Wrap(&err, "run.Finish(%s, %s)", l.RunID, o.Status)
+	if !o.Status.Terminal() {
+		return fmt.Errorf("%q is no end of a Run", o.Status)
+	}
 	return l.move(ctx, q, o.Status, o, 0)
 }
 
