@@ -1,0 +1,133 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/qinglong/console/internal/pg"
+)
+
+// MaxAuditPage is the largest number of events that one [ListAudit] returns.
+const MaxAuditPage = 500
+
+// Scope says of which Projects a list is. The zero value is of none: nobody is shown what nobody decided he may see.
+type Scope struct {
+	Projects   []string
+	Everything bool // every Project, and what belongs to none: for a command, which holds a database role's password
+}
+
+// AuditFilter says which events a list is of. An empty field does not restrict, except the scope.
+type AuditFilter struct {
+	Scope
+	User    uuid.UUID // who did it, or to whom it was done
+	Run     uuid.UUID
+	Action  string // whole
+	Outcome Outcome
+	SinceMS int64 // at or after
+}
+
+// Cursor is a position in the audit, newest first: the next page begins after it, whatever was written meanwhile.
+type Cursor struct {
+	CreatedAtMS int64
+	ID          uuid.UUID
+}
+
+// String spells c for a URL.
+func (c Cursor) String() string { return fmt.Sprintf("%d_%s", c.CreatedAtMS, c.ID) }
+
+// ParseCursor reads what [Cursor.String] spelled, and nothing else.
+func ParseCursor(s string) (Cursor, error) {
+	ms, id, _ := strings.Cut(s, "_")
+	var c Cursor
+	var errMS, errID error
+	c.CreatedAtMS, errMS = strconv.ParseInt(ms, 10, 64)
+	c.ID, errID = uuid.Parse(id)
+	if errMS != nil || errID != nil || c.CreatedAtMS < 0 || c.String() != s {
+		return Cursor{}, errors.New("not a place in the audit")
+	}
+	return c, nil
+}
+
+// AuditRecord is an event as it was written.
+type AuditRecord struct {
+	CreatedAtMS int64 `json:"createdAtMs"`
+	AuditEvent
+}
+
+// AuditPage is a part of the audit. Next is where the following part begins, or nil at the end.
+type AuditPage struct {
+	Events []AuditRecord
+	Next   *Cursor
+}
+
+// ListAudit returns at most n events (1 to [MaxAuditPage]) that match f, newest first, from after on; a nil after is the
+// newest. It needs role ql3_console.
+func ListAudit(ctx context.Context, q pg.Querier, f AuditFilter, after *Cursor, n int) (_ AuditPage, err error) {
+	defer pg.Wrap(&err, "policy.ListAudit(%d projects)", len(f.Projects))
+	n = min(max(n, 1), MaxAuditPage)
+	sql, args := f.query(after, n+1)
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		return AuditPage{}, err
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r AuditRecord, err error) {
+		return r, row.Scan(append([]any{&r.ID, &r.CreatedAtMS}, r.fields()...)...)
+	})
+	if err != nil || len(list) <= n {
+		return AuditPage{Events: list}, err
+	}
+	last := list[n-1]
+	return AuditPage{Events: list[:n], Next: &Cursor{CreatedAtMS: last.CreatedAtMS, ID: last.ID}}, nil
+}
+
+// selectAudit selects what [AuditRecord] holds from e.
+var selectAudit = func() string {
+	columns := "SELECT e.id, e.created_at_ms"
+	for _, c := range auditColumns {
+		column := "e." + c.name
+		if c.zero != "" {
+			column = "coalesce(" + column + ", " + c.zero + ")"
+		}
+		columns += ", " + column
+	}
+	return columns
+}()
+
+const newestFirst = ` ORDER BY e.created_at_ms DESC, e.id DESC LIMIT $1`
+
+// query spells only the conditions that restrict, so that the planner sees which index serves them. Each Project is
+// walked by its own index: with = ANY the planner reads all of their events to sort them.
+func (f AuditFilter) query(after *Cursor, limit int) (string, []any) {
+	args := []any{limit}
+	arg := func(v any) string { args = append(args, v); return "$" + strconv.Itoa(len(args)) }
+	where := f.conditions(after, arg)
+	if f.Everything {
+		return selectAudit + ` FROM security_audit_events e WHERE ` + where + newestFirst, args
+	}
+	return selectAudit + ` FROM unnest(` + arg(f.Projects) + `::text[]) AS p(id) CROSS JOIN LATERAL (
+    SELECT * FROM security_audit_events e WHERE e.project_id = p.id AND ` + where + newestFirst + `) e` + newestFirst, args
+}
+
+func (f AuditFilter) conditions(after *Cursor, arg func(any) string) string {
+	where := "true"
+	add := func(restricts bool, condition string, value any) {
+		if restricts {
+			where += " AND " + strings.ReplaceAll(condition, "?", arg(value))
+		}
+	}
+	add(f.User != uuid.Nil, "(e.user_id = ? OR e.target_user_id = ?)", f.User)
+	add(f.Run != uuid.Nil, "e.run_id = ?", f.Run)
+	add(f.Action != "", "e.action = ?", f.Action)
+	add(f.Outcome != "", "e.outcome = ?", f.Outcome)
+	add(f.SinceMS > 0, "e.created_at_ms >= ?", f.SinceMS)
+	if after != nil {
+		where += " AND (e.created_at_ms, e.id) < (" + arg(after.CreatedAtMS) + ", " + arg(after.ID) + ")"
+	}
+	return where
+}
