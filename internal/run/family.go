@@ -1,0 +1,57 @@
+package run
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/qinglong/console/internal/pg"
+)
+
+// MaxFamily is how many Runs a family lists at most.
+const MaxFamily = 200
+
+// Member is one Run of a retry family.
+type Member struct {
+	ID          uuid.UUID  `json:"id"`
+	RetryOf     *uuid.UUID `json:"retryOfRunId"`
+	Depth       int        `json:"depth"` // 0 is the Run that everything is a retry of
+	Status      Status     `json:"status"`
+	ErrorCode   *string    `json:"errorCode"`
+	TriggeredBy *string    `json:"triggeredBy"` // the user's id
+	By          *string    `json:"by"`          // the user's name or subject
+	Reason      *string    `json:"reason"`
+	CreatedAtMS int64      `json:"createdAtMs"`
+	FinishedMS  *int64     `json:"finishedAtMs"`
+}
+
+// Family returns the whole retry family of a Run, the root first and then by time, in one query: up to the root, and
+// down from it. It is bounded by [MaxFamily] and by as many generations. A retry is always of its source's Project.
+func Family(ctx context.Context, q pg.Querier, projects []string, id uuid.UUID) (_ []Member, err error) {
+	defer pg.Wrap(&err, "run.Family(%s)", id)
+	rows, err := q.Query(ctx, `
+		WITH RECURSIVE up AS (
+			SELECT id, retry_of_run_id, 0 AS n FROM runs WHERE id = $1 AND project_id = ANY($2)
+			UNION ALL
+			SELECT r.id, r.retry_of_run_id, up.n + 1 FROM up JOIN runs r ON r.id = up.retry_of_run_id WHERE up.n < $3
+		), down AS (
+			SELECT id, 0 AS depth FROM (SELECT id FROM up ORDER BY n DESC LIMIT 1) root
+			UNION ALL
+			SELECT r.id, down.depth + 1 FROM down JOIN runs r ON r.retry_of_run_id = down.id WHERE down.depth < $3
+		)
+		SELECT r.id, r.retry_of_run_id, down.depth, r.status, r.error_code, r.triggered_by, coalesce(u.name, u.email, u.subject),
+			e.payload ->> 'reason', r.created_at_ms, r.finished_at_ms
+		FROM down JOIN runs r ON r.id = down.id AND r.project_id = ANY($2)
+		LEFT JOIN users u ON r.trigger_type = 'run_manual_retry' AND u.id::text = r.triggered_by
+		LEFT JOIN run_events e ON r.trigger_type = 'run_manual_retry' AND e.run_id = r.id AND e.sequence = 1
+		ORDER BY down.depth, r.created_at_ms, r.id LIMIT $3`, id, projects, MaxFamily)
+	if err != nil {
+		return nil, err
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Member])
+	if err == nil && len(list) == 0 {
+		err = ErrNotFound
+	}
+	return list, err
+}
