@@ -56,6 +56,9 @@ COMMENT ON COLUMN ql3.step_up_proofs.expires_at_ms IS
 ALTER TABLE ql3.runs ADD CONSTRAINT run_proof_exists FOREIGN KEY (step_up_proof_id) REFERENCES ql3.step_up_proofs (id);
 CREATE UNIQUE INDEX run_proof_once_per_source ON ql3.runs (step_up_proof_id, retry_of_run_id) WHERE step_up_proof_id IS NOT NULL;
 
+-- A stop sent again finds what it recorded.
+CREATE UNIQUE INDEX event_cancel_mutation_once ON ql3.run_events ((payload ->> 'mutation_id')) WHERE type = 'run.cancel_requested';
+
 -- A session that ends takes its unconsumed proofs with it, in the transaction that ends it, whoever ends it.
 -- +goose StatementBegin
 CREATE FUNCTION ql3.revoke_proofs_of_session() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = ql3, pg_temp AS $$
@@ -101,7 +104,7 @@ GRANT SELECT (id, session_id, user_id, action, project_id, purpose, level, issue
 DROP TRIGGER revoke_proofs ON ql3.console_sessions;
 DROP FUNCTION ql3.lock_run_management_policy_fence(text, uuid), ql3.revoke_proofs_of_session();
 REVOKE SELECT ON ql3.projects FROM ql3_authn;
-DROP INDEX ql3.run_proof_once_per_source;
+DROP INDEX ql3.run_proof_once_per_source, ql3.event_cancel_mutation_once;
 ALTER TABLE ql3.runs DROP CONSTRAINT run_proof_exists;
 DROP TABLE ql3.step_up_proofs;
 DELETE FROM ql3.auth_transactions WHERE kind <> 'sign_in';

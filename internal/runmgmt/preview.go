@@ -1,0 +1,233 @@
+package runmgmt
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/qinglong/console/internal/catalog"
+	"github.com/qinglong/console/internal/pg"
+	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/internal/run"
+)
+
+// Preview is what a retry would be, judged by the same checks as the retry itself and writing nothing. It alone shows
+// what a Task executes, and only with a proof.
+type Preview struct {
+	Source   run.Source
+	Words    string // the reason given before the step-up
+	Level    string // how strong the proof is
+	LeftMS   int64  // how long the proof is still good, by the database clock
+	NowMS    int64
+	Verdicts []Verdict // every check, in order
+	Since    Since
+	Plan     Plan
+	Changed  []catalog.Detail // of the Task since the pinned revision
+	Quota    int              // retries left in this window
+	Note     catalog.RetryContent
+}
+
+// Ready reports whether a submission now would pass every check.
+func (p Preview) Ready() bool {
+	return !slices.ContainsFunc(p.Verdicts, func(v Verdict) bool { return v.Refusal != nil })
+}
+
+// Verdict is one check and, if it failed, why.
+type Verdict struct {
+	Check   string
+	Refusal *Refusal
+}
+
+// Since is what has happened since the source was created.
+type Since struct {
+	Later     []LaterRun   // newer Runs of the Task, the newest first
+	Family    []run.Member // every retry of the source, its own source included
+	Verifying []string     // who else holds a proof for this Run right now
+}
+
+// LaterRun is a Run of the same Task, newer than the source.
+type LaterRun struct {
+	ID          uuid.UUID
+	Status      run.Status
+	RetryOf     *uuid.UUID
+	CreatedAtMS int64
+}
+
+// Plan is what would run: the pinned execution, without the values of the environment.
+type Plan struct {
+	Command          []string
+	EnvNames         []string // variables with a literal value
+	Secrets          []Secret // variables with a reference
+	WorkingDirectory string
+	Timeout          time.Duration
+	Requires         []string
+	ExecutionID      string
+	ExecutionDigest  string
+}
+
+// Secret is an environment variable whose value is a reference.
+type Secret struct{ Name, Reference string }
+
+const laterRuns = 5
+
+// Preview shows what retrying the Run would do, to whoever holds a good proof for it. It writes nothing but the audit of
+// its first showing. A proof that is not good is a [*Refusal], audited like every refusal.
+func (m *Manager) Preview(ctx context.Context, who Who, project string, id uuid.UUID) (Preview, error) {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	t := target{who: who, project: project, run: id}
+	var p Preview
+	var proof policy.Proof
+	err := pg.ReadTx(ctx, m.Pool, func(tx pgx.Tx) (err error) {
+		p, proof, err = preview(ctx, tx, who, project, id)
+		return err
+	})
+	if err != nil {
+		return Preview{}, m.refused(ctx, policy.RetryRun, t, err)
+	}
+	if err := m.auditPreview(ctx, t, proof, p); err != nil {
+		return Preview{}, m.refused(ctx, policy.RetryRun, t, err)
+	}
+	return p, nil
+}
+
+func preview(ctx context.Context, tx pgx.Tx, who Who, project string, id uuid.UUID) (p Preview, proof policy.Proof, err error) {
+	if proof, err = checkProof(ctx, tx, who, policy.RetryRun, project, id); err != nil {
+		return p, proof, err
+	}
+	p.Source, err = run.ReadSource(ctx, tx, project, id)
+	if errors.Is(err, run.ErrNotFound) {
+		return p, proof, refuse(NotFound, "there is no such Run")
+	}
+	if err != nil {
+		return p, proof, err
+	}
+	p.Words, p.Level, p.NowMS, p.LeftMS = proof.Words, proof.Assurance.Level, proof.NowMS, proof.ExpiresAtMS-proof.NowMS
+	for _, read := range []func(context.Context, pgx.Tx, Who, policy.Proof) error{p.readVerdicts, p.readSince, p.readPlan} {
+		if err := read(ctx, tx, who, proof); err != nil {
+			return p, proof, err
+		}
+	}
+	return p, proof, nil
+}
+
+// readVerdicts runs the retry's own checks, each by itself, so that all that is wrong is seen at once.
+func (p *Preview) readVerdicts(ctx context.Context, tx pgx.Tx, who Who, proof policy.Proof) error {
+	s, item := p.Source, mustItem(proof, p.Source.ID)
+	p.add("the Run can be retried", retryable(s))
+	p.add("it is as it was when you verified", unless(s.Version == item.Version, refuse(SourceChanged, "the Run is %s (version %d) now; it had version %d when you verified", s.Status, s.Version, item.Version)))
+	p.add("what would run is as it was when you verified", unless(s.ExecutionDigest == item.Digest, refuse(PlanChanged, "the execution revision is another one now")))
+	p.add("the Task is enabled", unless(s.TaskEnabled, refuse(TaskDisabled, "the Task has been disabled")))
+	n, oldestMS, err := run.RetriesSince(ctx, tx, s.ProjectID, who.user(), p.NowMS-QuotaWindow.Milliseconds())
+	if err != nil {
+		return err
+	}
+	p.Quota = max(0, Quota-n)
+	limited := refuse(RateLimited, "you have made %d retries in this Project within a minute", n)
+	limited.RetryAfter = time.Duration(oldestMS+QuotaWindow.Milliseconds()-p.NowMS) * time.Millisecond
+	p.add("there is room in the quota", unless(p.Quota > 0, limited))
+	return nil
+}
+
+func (p *Preview) add(check string, r *Refusal) {
+	p.Verdicts = append(p.Verdicts, Verdict{Check: check, Refusal: r})
+}
+
+func unless(ok bool, r *Refusal) *Refusal {
+	if ok {
+		return nil
+	}
+	return r
+}
+
+func mustItem(proof policy.Proof, id uuid.UUID) policy.Item {
+	item, _ := proof.Purpose.Item(id) // checkProof has seen that it is there
+	return item
+}
+
+func (p *Preview) readSince(ctx context.Context, tx pgx.Tx, who Who, _ policy.Proof) (err error) {
+	s := p.Source
+	rows, err := tx.Query(ctx, `SELECT id, status, retry_of_run_id, created_at_ms FROM runs
+		WHERE project_id = $1 AND task_id = $2 AND (created_at_ms, id) > ($3, $4) ORDER BY created_at_ms DESC, id DESC LIMIT $5`,
+		s.ProjectID, s.TaskID, s.CreatedAtMS, s.ID, laterRuns)
+	if err != nil {
+		return err
+	}
+	if p.Since.Later, err = pgx.CollectRows(rows, pgx.RowToStructByPos[LaterRun]); err != nil {
+		return err
+	}
+	if p.Since.Family, err = run.Family(ctx, tx, []string{s.ProjectID}, s.ID); err != nil {
+		return err
+	}
+	rows, err = tx.Query(ctx, `
+		SELECT DISTINCT coalesce(u.name, u.email, u.subject) FROM step_up_proofs p JOIN users u ON u.id = p.user_id
+		WHERE p.consumed_at_ms IS NULL AND p.revoked_at_ms IS NULL AND p.expires_at_ms > `+pg.ClockMS+` AND p.project_id = $1
+			AND p.user_id <> $2 AND p.created_at_ms > `+pg.ClockMS+` - 300000 AND p.purpose @> jsonb_build_array(jsonb_build_object('run', $3::text))`,
+		s.ProjectID, who.user(), s.ID.String())
+	if err != nil {
+		return err
+	}
+	p.Since.Verifying, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	return err
+}
+
+func (p *Preview) readPlan(ctx context.Context, tx pgx.Tx, _ Who, _ policy.Proof) error {
+	s := p.Source
+	if retryable(s) != nil {
+		return nil // its verdict says why; there is no plan to show
+	}
+	e, err := catalog.ParseExecution(s.ExecutionContent)
+	if err != nil {
+		return err
+	}
+	p.Plan = Plan{Command: e.Command, WorkingDirectory: e.WorkingDirectory, Timeout: e.Timeout(), ExecutionID: s.ExecutionID, ExecutionDigest: s.ExecutionDigest}
+	if e.Placement != nil {
+		p.Plan.Requires = e.Placement.Requires
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Env)) {
+		if value := e.Env[name]; catalog.IsReference(value) {
+			p.Plan.Secrets = append(p.Plan.Secrets, Secret{Name: name, Reference: value})
+			continue
+		}
+		p.Plan.EnvNames = append(p.Plan.EnvNames, name)
+	}
+	return p.readTask(ctx, tx)
+}
+
+// readTask reads the current note, and what has changed in the Task since the pinned revision.
+func (p *Preview) readTask(ctx context.Context, tx pgx.Tx) error {
+	s := p.Source
+	head, err := catalog.ReadTask(ctx, tx, s.ProjectID, s.TaskID, s.TaskHead)
+	if err != nil {
+		return err
+	}
+	p.Note = head.Retry
+	if s.TaskHead == s.TaskRevision {
+		return nil
+	}
+	pinned, err := catalog.ReadTask(ctx, tx, s.ProjectID, s.TaskID, s.TaskRevision)
+	if err != nil {
+		return err
+	}
+	p.Changed, err = catalog.Compare(pinned, head)
+	return err
+}
+
+// auditPreview records the first showing for each proof.
+func (m *Manager) auditPreview(ctx context.Context, t target, proof policy.Proof, p Preview) error {
+	return pg.InTx(ctx, m.Pool, func(tx pgx.Tx) error {
+		first, err := policy.FirstPreview(ctx, tx, proof.ID)
+		if err != nil || !first {
+			return err
+		}
+		e := allowed(policy.RetryRun, t, fence{}, proof)
+		e.Action, e.RunVersion, e.Words = "run.retry_preview", p.Source.Version, proof.Words
+		e.Detail = map[string]any{"plan_digest": p.Source.ExecutionDigest, "ready": p.Ready()}
+		return policy.WriteAudit(ctx, tx, e)
+	})
+}
