@@ -79,3 +79,11 @@ bench-lateness: ## Measure how late one replica admits what is due (90 s)
 	@set -o pipefail && bin=$$(.ci/setup --print-bin) && \
 	CONSOLE_POSTGRES_BIN=$$bin go test ./e2e -run '^$$' -bench '^BenchmarkLateness$$' -benchtime 1x | \
 	awk '/^lateness: / { last = $$0; next } { print } END { print last }'
+
+.PHONY: bench-claim
+bench-claim: ## Measure the claim beside a thousand, 100,000 and a million Schedules (5 min)
+	@bin=$$(.ci/setup --print-bin) && CONSOLE_POSTGRES_BIN=$$bin go test ./internal/scheduler -run '^$$' -bench '^BenchmarkClaim$$' -benchtime 200x
+
+.PHONY: seed-large
+seed-large: ## Fill the running development database with a million Schedules (ARGS="-runs 1000000")
+	@go run ./internal/bench/seed $(ARGS)
