@@ -132,8 +132,19 @@ SELECT coalesce($1::uuid, (lpad(to_hex(ms), 12, '0') || '7' || substr(replace(ge
 func WriteAudit(ctx context.Context, q pg.Querier, e AuditEvent) (err error) {
 	defer pg.Wrap(&err, "policy.WriteAudit(%s)", e.Action)
 	e.bound()
-	_, err = q.Exec(ctx, insertAuditSQL, append([]any{orNull(e.ID)}, e.fields()...)...)
+	_, err = q.Exec(ctx, insertAuditSQL, append([]any{orNull(e.ID)}, e.values()...)...)
 	return err
+}
+
+// values are e's fields as arguments: pgx calls a method of what a pointer to a nil pointer points to.
+func (e *AuditEvent) values() []any {
+	values := e.fields()
+	for i, v := range values {
+		if id, ok := v.(**uuid.UUID); ok {
+			values[i] = *id
+		}
+	}
+	return values
 }
 
 // bound makes what others choose fit to be stored, so that nobody can keep an attempt out of the audit by its form.

@@ -66,7 +66,7 @@ type reference struct {
 }
 
 func parseReference(ref string) (reference, error) {
-	if id, err := uuid.Parse(ref); err == nil && len(ref) == len(id.String()) {
+	if id, err := uuid.Parse(ref); err == nil && id != uuid.Nil && len(ref) == len(id.String()) {
 		return reference{id: id}, nil
 	}
 	if issuer, subject, ok := strings.Cut(ref, " "); ok && issuer != "" && subject != "" {
