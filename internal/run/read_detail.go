@@ -31,7 +31,8 @@ type Detail struct {
 	QueuedAtMS           *int64          `json:"queuedAtMs"`
 	CancelRequestedAtMS  *int64          `json:"cancelRequestedAtMs"`
 	CancelReason         *string         `json:"cancelReason"`
-	Timezone             *string         `json:"timezone"` // the Trigger revision's
+	Timezone             *string         `json:"timezone"`       // the Trigger revision's
+	Attention            *string         `json:"needsAttention"` // why nobody moves it by itself; nil if somebody does, or it is over
 	RunbookURL           string          `json:"runbookUrl,omitempty"`
 	LogsURL              string          `json:"logsUrl,omitempty"`
 	Attempts             []AttemptDetail `json:"attempts"`
@@ -67,10 +68,11 @@ type Event struct {
 }
 
 const detailSQL = `
+WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms)
 SELECT ` + summaryColumns + `, r.trigger_revision, r.trigger_content_digest, t.content_digest, r.task_snapshot_ref, r.trigger_type,
     r.execution_origin, r.execution_owner, r.triggered_by, r.version, r.queued_at_ms, r.cancel_requested_at_ms, r.cancel_reason,
-    g.content::jsonb ->> 'timezone', t.runbook, t.logs
-FROM runs r
+    g.content::jsonb ->> 'timezone', CASE WHEN ` + unsettled + ` THEN ` + attentionSQL + ` END, t.runbook, t.logs
+FROM clock CROSS JOIN runs r LEFT ` + newest + `
 JOIN task_definition_revisions t ON t.project_id = r.project_id AND t.task_id = r.task_id AND t.revision = r.task_revision
 LEFT JOIN trigger_revisions g ON g.project_id = r.project_id AND g.trigger_id = r.trigger_id AND g.revision = r.trigger_revision
 WHERE r.id = $1 AND r.project_id = ANY($2)`
@@ -104,7 +106,7 @@ func (d *Detail) columns() []any {
 		&s.Status, &s.ErrorCode, &s.ErrorSummary, &s.ExitCode, &s.CreatedAtMS, &s.StartedAtMS, &s.FinishedAtMS,
 		&d.TriggerRevision, &d.TriggerDigest, &d.TaskDigest, &d.SnapshotRef, &d.TriggerType, &d.ExecutionOrigin,
 		&d.ExecutionOwner, &d.TriggeredBy, &d.Version, &d.QueuedAtMS, &d.CancelRequestedAtMS, &d.CancelReason,
-		&d.Timezone, &d.runbookTmpl, &d.logTmpl}
+		&d.Timezone, &d.Attention, &d.runbookTmpl, &d.logTmpl}
 }
 
 func attemptsOf(ctx context.Context, q pg.Querier, id uuid.UUID) ([]AttemptDetail, error) {

@@ -231,3 +231,39 @@ func FuzzParseCursor(f *testing.F) {
 		}
 	})
 }
+
+// The page of a Run and the list of those that need attention say the same.
+func TestGetSaysWhyARunNeedsAttention(t *testing.T) {
+	tests := []struct {
+		name     string
+		progress int
+		drift    string
+	}{
+		{"ordinary work needs none", 0, ""},
+		{"nor does work in hand", 2, ""},
+		{"its lease has lapsed", 2, lapse},
+		{"touched while queued", 0, `UPDATE run_attempts SET worker_id = 'w'`},
+		{"no Attempt", 0, `DELETE FROM run_attempts`},
+		{"over without an Attempt", 0, `WITH gone AS (DELETE FROM run_attempts) UPDATE runs SET status = 'cancelled', finished_at_ms = queued_at_ms`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRecovery(t)
+			r.advance(tt.progress)
+			if tt.drift != "" {
+				r.exec("SET session_replication_role = replica; " + tt.drift)
+			}
+			d, err := run.Get(t.Context(), r.console, []string{"p"}, r.id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			if d.Attention != nil {
+				got = append(got, *d.Attention)
+			}
+			if diff := cmp.Diff(r.attention(), got); diff != "" {
+				t.Errorf("Get().Attention, NeedAttention (-list +page):\n%s", diff)
+			}
+		})
+	}
+}

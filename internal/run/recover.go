@@ -64,11 +64,14 @@ func Recover(ctx context.Context, q pg.Querier, actor string) (lost int64, err e
 // Attention is a Run that nobody will move by itself, and why.
 type Attention struct {
 	Summary
-	Reason string
+	Reason string `json:"needsAttention"`
 }
 
-// attentionSQL names the shapes that no component of this version takes further. A pristine Run is ordinary work, and
-// a Run under a living lease is in good hands; both have no reason.
+// unsettled is a Run (r) that is not over.
+const unsettled = `r.status NOT IN ('succeeded', 'failed', 'cancelled', 'timed_out')`
+
+// attentionSQL names the shapes of an unsettled Run that no component of this version takes further. A pristine Run is
+// ordinary work, and a Run under a living lease is in good hands; both have no reason.
 const attentionSQL = `CASE
     WHEN a.id IS NULL THEN 'it has no Attempt'
     WHEN r.status = 'lost' THEN 'lost: whether its command still runs, or ended and how, is not known; look at the worker'
@@ -86,8 +89,8 @@ func NeedAttention(ctx context.Context, q pg.Querier, projects []string, n int) 
 	rows, err := q.Query(ctx, fmt.Sprintf(`
 		WITH clock AS MATERIALIZED (SELECT %s AS ms)
 		SELECT %s, reason FROM clock, runs r LEFT %s, LATERAL (SELECT %s AS reason) why
-		WHERE r.status NOT IN ('succeeded', 'failed', 'cancelled', 'timed_out') AND r.project_id = ANY($1) AND reason IS NOT NULL
-		ORDER BY r.created_at_ms, r.id LIMIT $2`, pg.ClockMS, summaryColumns, newest, attentionSQL), projects, n)
+		WHERE %s AND r.project_id = ANY($1) AND reason IS NOT NULL
+		ORDER BY r.created_at_ms, r.id LIMIT $2`, pg.ClockMS, summaryColumns, newest, attentionSQL, unsettled), projects, n)
 	if err != nil {
 		return nil, err
 	}
