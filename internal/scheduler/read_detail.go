@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -59,6 +60,35 @@ func Get(ctx context.Context, q pg.Querier, projects []string, project, trigger 
 	return d, err
 }
 
+// Archivings returns the times in which the Schedule's Project was archived, oldest first; one that lasts ends at nowMS.
+// An account says of an instant only that it was.
+func Archivings(ctx context.Context, q pg.Querier, projects []string, project, trigger string, nowMS int64) (_ []Spell, err error) {
+	defer pg.Wrap(&err, "scheduler.Archivings(%s, %s)", project, trigger)
+	if !slices.Contains(projects, project) {
+		return nil, ErrNotFound
+	}
+	var f facts
+	if err := f.readTurns(ctx, q, project, trigger); err != nil {
+		return nil, err
+	}
+	return f.archivings(nowMS), nil
+}
+
+func (f facts) archivings(nowMS int64) []Spell {
+	var list []Spell
+	for i, t := range f.turns {
+		if !t.archived {
+			continue
+		}
+		until := nowMS
+		if i+1 < len(f.turns) {
+			until = f.turns[i+1].atMS
+		}
+		list = append(list, Spell{FromMS: t.atMS, ToMS: until})
+	}
+	return list
+}
+
 // Plan is what a Trigger's content says about time.
 type Plan struct {
 	catalog.TriggerContent
@@ -79,7 +109,13 @@ func (s Summary) Plan() (Plan, error) {
 	return Plan{TriggerContent: c, Words: next.Words(), next: next}, nil
 }
 
-// After returns the next n occurrences after ms, and in which location their local time is.
-func (p Plan) After(ms int64, n int) ([]cron.Occurrence, *time.Location) {
-	return p.next.Occurrences(time.UnixMilli(ms), n), p.next.Location()
+// After returns the next n occurrences after ms; none of a content that could not be read.
+func (p Plan) After(ms int64, n int) []cron.Occurrence {
+	if p.Words == "" {
+		return nil
+	}
+	return p.next.Occurrences(time.UnixMilli(ms), n)
 }
+
+// Location is where the occurrences' local time is.
+func (p Plan) Location() *time.Location { return p.next.Location() }

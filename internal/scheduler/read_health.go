@@ -50,6 +50,22 @@ func Replicas(ctx context.Context, q pg.Querier) (_ []Replica, err error) {
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[Replica])
 }
 
+// maxSpells bounds [RecentSpells].
+const maxSpells = 20
+
+// RecentSpells returns the times of the last day in which no replica was running, the newest first, at most 20.
+func RecentSpells(ctx context.Context, q pg.Querier) (_ []Spell, err error) {
+	defer pg.Wrap(&err, "scheduler.RecentSpells()")
+	rows, err := q.Query(ctx, `
+		WITH clock AS MATERIALIZED (SELECT `+pg.ClockMS+` AS ms)
+		SELECT first_at_ms, last_at_ms FROM clock CROSS JOIN schedule_events
+		WHERE type = 'unattended' AND last_at_ms > clock.ms - $1 ORDER BY first_at_ms DESC LIMIT $2`, forgottenMS, maxSpells)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Spell])
+}
+
 // Held is a live claim as a page shows it.
 type Held struct {
 	ProjectID  string `json:"projectId"`
@@ -144,8 +160,7 @@ func Upcoming(ctx context.Context, q pg.Querier, projects []string, span time.Du
 func (s Summary) expected(next, until int64, n int) []Expected {
 	at := []int64{next}
 	if plan, err := s.Plan(); err == nil {
-		occurrences, _ := plan.After(next, n-1)
-		for _, o := range occurrences {
+		for _, o := range plan.After(next, n-1) {
 			if ms := o.At.UnixMilli(); ms <= until {
 				at = append(at, ms)
 			}

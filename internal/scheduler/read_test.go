@@ -169,8 +169,8 @@ func TestGetReadsTheFence(t *testing.T) {
 		t.Errorf("Plan() = %+v, %v", plan, err)
 	}
 	gap := time.Date(2026, 3, 28, 12, 0, 0, 0, time.UTC) // the clock skips 02:30 the next morning
-	next, loc := plan.After(gap.UnixMilli(), 1)
-	if at := next[0].At.In(loc).Format("15:04"); at != "03:00" || next[0].Mark != "gap" {
+	next := plan.After(gap.UnixMilli(), 1)
+	if at := next[0].At.In(plan.Location()).Format("15:04"); at != "03:00" || next[0].Mark != "gap" {
 		t.Errorf("After(%v) = %s marked %q, want 03:00 marked gap", gap, at, next[0].Mark)
 	}
 }
@@ -275,4 +275,41 @@ func FuzzParseCursor(f *testing.F) {
 			t.Errorf("ParseCursor(%q) = %v, which is spelled %q", s, c, c)
 		}
 	})
+}
+
+func TestRecentSpells(t *testing.T) {
+	d := pgtest.New(t)
+	super, q := d.Super(t), d.Pool(t, migrations.RoleConsole)
+	now := runtest.Clock(t, q)
+	for _, s := range []scheduler.Spell{{FromMS: now - 100_000_000, ToMS: now - 90_000_000}, {FromMS: now - 89_000_000, ToMS: now - 80_000_000}, {FromMS: now - 60_000, ToMS: now - 20_000}} {
+		if _, err := super.Exec(t.Context(), `INSERT INTO ql3.schedule_events (type, first_at_ms, last_at_ms, created_at_ms) VALUES ('unattended', $1, $2, $2)`, s.FromMS, s.ToMS); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []scheduler.Spell{{FromMS: now - 60_000, ToMS: now - 20_000}, {FromMS: now - 89_000_000, ToMS: now - 80_000_000}}
+	got, err := scheduler.RecentSpells(t.Context(), q)
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("RecentSpells(): %v (-want +got)\n%s", err, diff)
+	}
+}
+
+func TestArchivings(t *testing.T) {
+	d := pgtest.New(t)
+	runtest.Publish(t, d, readManifest)
+	super, q := d.Super(t), d.Pool(t, migrations.RoleConsole)
+	for _, kind := range []string{"archived", "unarchived", "skipped", "archived"} {
+		_, err := super.Exec(t.Context(), `INSERT INTO ql3.schedule_events (project_id, trigger_id, trigger_revision, type, created_at_ms)
+			SELECT 'ops', 'nightly', 1, $1, count(*) FROM ql3.schedule_events WHERE trigger_id = 'nightly'`, kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []scheduler.Spell{{FromMS: 0, ToMS: 1}, {FromMS: 3, ToMS: 9}}
+	got, err := scheduler.Archivings(t.Context(), q, []string{"ops"}, "ops", "nightly", 9)
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("Archivings(nightly): %v (-want +got)\n%s", err, diff)
+	}
+	if got, err := scheduler.Archivings(t.Context(), q, []string{"growth"}, "ops", "nightly", 9); !errors.Is(err, scheduler.ErrNotFound) {
+		t.Errorf("Archivings(by a reader of growth) = %v, %v, want ErrNotFound", got, err)
+	}
 }
