@@ -12,11 +12,13 @@ type links struct {
 }
 
 // url returns the address of path, which begins with a slash, with the non-empty values of q.
-func (l links) url(path string, q url.Values) string {
+func (l links) url(path string, q url.Values) string { return withQuery(l.base+path, q) }
+
+func withQuery(address string, q url.Values) string {
 	if kept := nonEmpty(q); len(kept) > 0 {
-		return l.base + path + "?" + kept.Encode()
+		return address + "?" + kept.Encode()
 	}
-	return l.base + path
+	return address
 }
 
 func nonEmpty(q url.Values) url.Values {
@@ -35,6 +37,15 @@ func (l links) run(id uuid.UUID) string { return l.url("/runs/"+id.String(), nil
 
 func (l links) schedule(project, trigger string) string {
 	return l.url("/schedules/"+url.PathEscape(project)+"/"+url.PathEscape(trigger), nil)
+}
+
+// account leads to the account of a Schedule on its page.
+func (l links) account(project, trigger string, q url.Values) string {
+	return withQuery(l.schedule(project, trigger), q) + "#account"
+}
+
+func (l links) accountJSON(project, trigger string, q url.Values) string {
+	return withQuery(l.schedule(project, trigger)+accountPath+".json", q)
 }
 
 // runs lists Runs. Its arguments are the names and values of filters, in turn.

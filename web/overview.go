@@ -3,6 +3,8 @@ package web
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"slices"
 	"time"
 
 	"github.com/a-h/templ"
@@ -14,7 +16,8 @@ import (
 )
 
 const (
-	failuresShown = 10
+	failuresShown  = 10
+	attentionShown = 10
 	// lateMS is when a backlog is worth a sentence; below it, replicas are about to look.
 	lateMS = 5_000
 	// skewMS is when a replica's clock is worth a look, although nothing is decided by it.
@@ -29,6 +32,9 @@ type overviewFacts struct {
 	Claims   []scheduler.Held     `json:"claims"`
 	Failures []run.Summary        `json:"latestFailures"`
 	Next     []scheduler.Expected `json:"nextHour"`
+	// Attention are the Runs that nobody moves by itself, the longest waiting first; one more than are shown if there are more.
+	Attention []run.Attention   `json:"needAttention"`
+	Spells    []scheduler.Spell `json:"withoutReplica"` // of the last day, newest first
 }
 
 func (s *server) overview(c echo.Context) error {
@@ -63,6 +69,12 @@ func (s *server) readOverview(ctx context.Context, v viewer) (f overviewFacts, e
 	if f.Failures, err = run.LatestFailures(ctx, s.DB, projects, failuresShown); err != nil {
 		return f, err
 	}
+	if f.Attention, err = run.NeedAttention(ctx, s.DB, projects, attentionShown+1); err != nil {
+		return f, err
+	}
+	if f.Spells, err = scheduler.RecentSpells(ctx, s.DB); err != nil {
+		return f, err
+	}
 	f.Next, err = scheduler.Upcoming(ctx, s.DB, projects, time.Hour)
 	f.Next = nonNil(f.Next)
 	return f, err
@@ -70,18 +82,28 @@ func (s *server) readOverview(ctx context.Context, v viewer) (f overviewFacts, e
 
 func (s *server) overviewPage(c echo.Context, v viewer, f overviewFacts) templates.Overview {
 	now := v.nowMS
-	return templates.Overview{
-		Page: s.page(c, "Overview", "Overview", now), Sentences: healthSentences(f), Facts: healthFacts(f),
+	page := templates.Overview{
+		Page: s.page(c, "Overview", "Overview", now), Sentences: s.healthSentences(f), Facts: healthFacts(f),
 		Admissions: admissions(f.Hour, now), Outcomes: s.outcomes(f.Hour), Upcoming: upcoming(f.Next, now),
 		Failures: s.runRows(f.Failures, now), Replicas: replicas(f, now), Claims: s.claims(f.Claims, now),
 		NoFailures: templates.Empty{Why: "No Run has failed.", What: "Runs that fail, time out or are lost appear here."},
 		NoReplicas: templates.Empty{Why: "No replica has run within a day.", What: "Start one with console serve; until then nothing is admitted."},
 		NoClaims:   templates.Empty{Why: "No claim is held.", What: "A claim lasts only while a replica decides a due Schedule."},
 	}
+	page.Spells, page.MoreSpells = spells(slices.All(f.Spells), now, spellsShown)
+	for _, a := range f.Attention[:min(len(f.Attention), attentionShown)] {
+		row := s.runRow(a.Summary, now)
+		row.Reason = visible(a.Reason)
+		page.Attention = append(page.Attention, row)
+	}
+	if len(f.Attention) > attentionShown {
+		page.MoreOfThem = fmt.Sprintf("And more: these are the %d that wait longest.", attentionShown)
+	}
+	return page
 }
 
 // healthSentences say how it stands: what is broken comes first.
-func healthSentences(f overviewFacts) []templates.Sentence {
+func (s *server) healthSentences(f overviewFacts) []templates.Sentence {
 	var list []templates.Sentence
 	alive := 0
 	for _, r := range f.Replicas {
@@ -102,7 +124,15 @@ func healthSentences(f overviewFacts) []templates.Sentence {
 		list = append(list, templates.Sentence{Lead: running, Rest: is + " admitting on time."})
 	}
 	if n := f.Health.Blocked; n > 0 {
-		list = append(list, templates.Sentence{Lead: plural(n, "Schedule", "Schedules"), Rest: "cannot be decided.", Tone: "bad"})
+		list = append(list, templates.Sentence{Lead: plural(n, "Schedule", "Schedules"), Rest: "cannot be decided.", Tone: "bad",
+			URL: s.links.url("/schedules", url.Values{"state": {string(scheduler.Blocked)}})})
+	}
+	if n := len(f.Attention); n > 0 {
+		say := templates.Sentence{Lead: count(min(n, attentionShown), n > attentionShown) + " Runs", Rest: "need attention.", Tone: "warn", URL: "#attention"}
+		if n == 1 {
+			say.Lead, say.Rest = "1 Run", "needs attention."
+		}
+		list = append(list, say)
 	}
 	if n := f.Hour.ByStatus[run.Failed] + f.Hour.ByStatus[run.TimedOut] + f.Hour.ByStatus[run.Lost]; n > 0 {
 		list = append(list, templates.Sentence{Lead: plural(n, "Run", "Runs"), Rest: "of the last hour failed.", Tone: "bad"})
@@ -168,10 +198,14 @@ func replicas(f overviewFacts, nowMS int64) []templates.Replica {
 		if r.Alive {
 			status, claims = templates.Status{Word: "running", Shape: "disc", Tone: "ok"}, plural(held[r.ID], "claim", "claims")
 		}
-		rows = append(rows, templates.Replica{
+		row := templates.Replica{
 			Name: visible(r.ID), Status: status, Version: visible(r.Version),
 			Ticked: instant(r.LastTickMS, nowMS), Skew: signed(r.ClockSkewMS), Claims: claims,
-		})
+		}
+		if r.Alive && abs(r.ClockSkewMS) > skewMS {
+			row.Off = templates.Status{Word: "off", Shape: "diamond", Tone: skewTone(r.ClockSkewMS)}
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }

@@ -56,7 +56,7 @@ func answerAs(c echo.Context, asJSON bool, body any, page func() templ.Component
 
 // wantsJSON tells whether the address or the client asks for JSON.
 func wantsJSON(c echo.Context) bool {
-	return strings.HasSuffix(c.Request().URL.Path, ".json") || acceptsJSON(c)
+	return strings.HasSuffix(c.Request().URL.Path, ".json") || strings.HasSuffix(c.Path(), accountPath) || acceptsJSON(c)
 }
 
 // acceptsJSON tells clients that ask for JSON from browsers, which ask for HTML and for everything else.

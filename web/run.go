@@ -47,6 +47,9 @@ func (s *server) runPage(c echo.Context, v viewer, d run.Detail) templates.Run {
 	if d.ErrorSummary != nil {
 		page.Summary = visible(*d.ErrorSummary)
 	}
+	if d.Attention != nil {
+		page.Attention, page.Advice = visible(*d.Attention)+".", advice(d)
+	}
 	if d.RunbookURL != "" {
 		page.Links = append(page.Links, templates.Link{Text: "Runbook", URL: d.RunbookURL})
 	}
@@ -90,6 +93,22 @@ func runSentences(d run.Detail, nowMS int64) []templates.Sentence {
 		return []templates.Sentence{say, {Lead: "Stopping", Rest: "was asked for.", Tone: "warn"}}
 	}
 	return []templates.Sentence{say}
+}
+
+// advice says what a lost Run means and what to do about it.
+func advice(d run.Detail) []string {
+	if d.Status != run.Lost {
+		return nil
+	}
+	worker := "its worker"
+	if n := len(d.Attempts); n > 0 && d.Attempts[n-1].Worker != nil {
+		worker = "its worker, " + visible(*d.Attempts[n-1].Worker)
+	}
+	return []string{
+		"Lost is no failure: the lease of its worker lapsed, so nobody here may move it any further, and it ends only if that worker reports after all.",
+		"Look at " + worker + ": does the command still run, and what has it done? The logs of the Attempt may say.",
+		"It cannot be retried, because running it beside itself may do harm. Later occurrences of its Trigger run as usual.",
+	}
 }
 
 // ended says how a Run that did not succeed did end.

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/a-h/templ"
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/cron"
@@ -26,15 +26,21 @@ const (
 type oneScheduleJSON struct {
 	scheduler.Detail
 	timingJSON
-	Next []string      `json:"next"` // RFC 3339, UTC
-	Runs []run.Summary `json:"runs"` // the newest
+	Next    []string      `json:"next"`    // RFC 3339, UTC
+	Runs    []run.Summary `json:"runs"`    // the newest
+	Account string        `json:"account"` // where its account is
 }
 
 func (s *server) schedule(c echo.Context) error {
-	if _, err := query(c); err != nil {
+	q, err := query(c, "account", "from", "to")
+	if err != nil {
 		return err
 	}
 	v, err := s.viewer(c)
+	if err != nil {
+		return err
+	}
+	r, err := rangeOf(q, v.nowMS)
 	if err != nil {
 		return err
 	}
@@ -47,23 +53,25 @@ func (s *server) schedule(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	plan, unreadable := d.Plan()
-	var next []cron.Occurrence
-	loc := time.UTC
-	if unreadable == nil {
-		next, loc = plan.After(d.NowMS, nextShown)
+	plan, _ := d.Plan() // an unreadable one is shown without its timing
+	if acceptsJSON(c) || d.TriggerID != c.Param("trigger") {
+		return writeJSON(c, http.StatusOK, "application/json", s.scheduleJSON(d, plan, runs.Runs, r))
 	}
-	body := oneScheduleJSON{Detail: d, timingJSON: timing(plan), Next: []string{}, Runs: nonNil(runs.Runs)}
-	for _, o := range next {
+	page := s.schedulePage(c, d, plan)
+	page.Runs = s.runRows(runs.Runs, d.NowMS)
+	if page.Account, err = s.accountOf(c, v, d, plan, r); err != nil {
+		return err
+	}
+	return writeHTML(c, http.StatusOK, templates.SchedulePage(page))
+}
+
+func (s *server) scheduleJSON(d scheduler.Detail, plan scheduler.Plan, runs []run.Summary, r accountRange) oneScheduleJSON {
+	body := oneScheduleJSON{Detail: d, timingJSON: timing(plan), Next: []string{}, Runs: nonNil(runs),
+		Account: s.links.accountJSON(d.ProjectID, d.TriggerID, r.query)}
+	for _, o := range plan.After(d.NowMS, nextShown) {
 		body.Next = append(body.Next, o.At.UTC().Format(time.RFC3339))
 	}
-	asJSON := acceptsJSON(c) || d.TriggerID != c.Param("trigger")
-	return answerAs(c, asJSON, body, func() templ.Component {
-		page := s.schedulePage(c, d, plan)
-		page.Runs = s.runRows(runs.Runs, d.NowMS)
-		page.Occurrences = occurrences(next, loc, d.NowMS)
-		return templates.SchedulePage(page)
-	})
+	return body
 }
 
 // findSchedule reads a Schedule by its address. A Trigger's own name may end in ".json", and comes first.
@@ -80,7 +88,7 @@ func (s *server) schedulePage(c echo.Context, d scheduler.Detail, plan scheduler
 	page := templates.Schedule{
 		Page: s.page(c, d.TriggerID, "Schedules", d.NowMS), Name: d.TriggerID, Status: status, Project: d.ProjectID,
 		Words: plan.Words, Cron: plan.Written, Zone: plan.Timezone, Sentences: scheduleSentences(d), Reason: whyIdle(d),
-		Fence: fence(d, plan), Pins: s.pins(d),
+		Fence: fence(d, plan), Pins: s.pins(d), Occurrences: occurrences(plan.After(d.NowMS, nextShown), plan.Location(), d.NowMS),
 		NoNext:  templates.Empty{Why: "No occurrence can be computed.", What: "The Trigger's content cannot be read. Publish it again."},
 		NoRuns:  templates.Empty{Why: "No Run of this Trigger yet.", What: "The first one appears when the next occurrence is admitted."},
 		AllRuns: s.links.runs("project", d.ProjectID, "trigger", d.TriggerID),
@@ -96,7 +104,7 @@ func scheduleSentences(d scheduler.Detail) []templates.Sentence {
 	case scheduler.Disabled:
 		return []templates.Sentence{{Lead: "Disabled:", Rest: "no occurrence is admitted."}}
 	case scheduler.Blocked:
-		return []templates.Sentence{{Lead: "Blocked:", Rest: "its occurrences cannot be decided.", Tone: "bad"}}
+		return []templates.Sentence{{Lead: "Blocked:", Rest: "its occurrences cannot be decided. It is tried again whenever its claim lapses.", Tone: "bad"}}
 	case scheduler.Claimed:
 		return []templates.Sentence{{Lead: "Being decided", Rest: "right now."}}
 	case scheduler.Due:
@@ -129,15 +137,11 @@ func whyIdle(d scheduler.Detail) string {
 
 // occurrences words instants to come on the Schedule's clock and in UTC.
 func occurrences(list []cron.Occurrence, loc *time.Location, nowMS int64) []templates.Occurrence {
-	marks := map[string]string{
-		cron.MarkGap:      "the clock skips its local time that day; first instant after the gap",
-		cron.MarkRepeated: "this local time comes twice that day",
-	}
 	var rows []templates.Occurrence
 	for _, o := range list {
 		utc := instant(o.At.UnixMilli(), nowMS)
 		utc.Text = o.At.UTC().Format("Mon 2 Jan 2006 15:04:05")
-		rows = append(rows, templates.Occurrence{Local: o.At.In(loc).Format("Mon 2 Jan 2006 15:04:05 MST"), UTC: utc, Mark: marks[o.Mark]})
+		rows = append(rows, templates.Occurrence{Local: o.At.In(loc).Format("Mon 2 Jan 2006 15:04:05 MST"), UTC: utc, Mark: daylight[o.Mark]})
 	}
 	return rows
 }

@@ -65,6 +65,8 @@ func (s *server) routes(e *echo.Echo) {
 	get("/schedules", s.schedules)
 	get("/schedules.json", s.schedules)
 	get("/schedules/:project/:trigger", s.schedule)
+	get("/schedules/:project/:trigger"+accountPath, s.account)
+	get("/schedules/:project/:trigger"+accountPath+".json", s.account)
 	get("/runs", s.runs)
 	get("/runs.json", s.runs)
 	get("/runs/:id", s.run)

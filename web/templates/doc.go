@@ -63,11 +63,12 @@ type Fact struct {
 	Tone  string
 }
 
-// Sentence says one thing about the whole; Lead is stressed.
+// Sentence says one thing about the whole; Lead is stressed, and a link if there is an URL.
 type Sentence struct {
 	Lead string
 	Rest string
 	Tone string
+	URL  string
 }
 
 // Empty is what a list says in place of rows: why there are none, and what to do.
@@ -92,6 +93,10 @@ type Overview struct {
 	Admissions Bars
 	Outcomes   Shares
 	Upcoming   Axis
+	Spells     []Spell
+	MoreSpells string
+	Attention  []RunRow // their reason is why they need it
+	MoreOfThem string
 	Failures   []RunRow
 	NoFailures Empty
 	Replicas   []Replica
@@ -149,6 +154,7 @@ type Replica struct {
 	Version string
 	Ticked  Instant
 	Skew    string
+	Off     Status // says that its clock is wrong, if it is
 	Claims  string
 }
 
@@ -202,6 +208,8 @@ type Run struct {
 	Status    Status
 	Sentences []Sentence
 	Summary   string // the error summary, whole
+	Attention string // why nobody moves it by itself, if so
+	Advice    []string
 	Origin    []Pair
 	Times     []Pair
 	Links     []Link
@@ -286,6 +294,7 @@ type Schedule struct {
 	Sentences   []Sentence
 	Reason      string // why it is blocked or disabled, whole
 	Occurrences []Occurrence
+	Account     Account
 	NoNext      Empty
 	Fence       []Pair
 	Pins        []Pair
@@ -300,6 +309,56 @@ type Occurrence struct {
 	Local string // in the Schedule's zone
 	UTC   Instant
 	Mark  string // what daylight saving does to it
+}
+
+// Spell is a time in which something was so. One without an end lasts.
+type Spell struct {
+	From Instant
+	To   Instant
+	Long string
+}
+
+// Account is what became of every instant at which a Schedule was expected to fire in a range.
+type Account struct {
+	Ranges     []NavLink
+	Action     string // where the form with a range of its own goes
+	From, To   string // that form's values
+	JSON       string
+	Sentences  []Sentence
+	Since      Instant
+	Until      Instant
+	Kept       string  // says that the range reaches back further than what is known
+	Spells     []Spell // without any replica
+	MoreSpells string
+	Zone       string // the Trigger's; empty when it is UTC, which is shown already
+	Rows       []AccountRow
+	Empty      Empty
+	Older      string
+}
+
+// AccountRow is one instant, or several in succession that met the same end, or a time without replicas between them.
+type AccountRow struct {
+	Spell       Spell // if it is one, the rest is empty
+	Loud        bool
+	Local       string // in the Trigger's zone
+	First, Last Instant
+	Count       string // empty for a single instant
+	Verdict     Status
+	Why         string
+	Archived    Spell  // the Project was, at that time
+	Mark        string // what daylight saving does to it
+	Run         ID
+	RunStatus   Status
+	Runs        Link // in place of one Run
+	EachOf      string
+	Each        []Each
+}
+
+// Each is one instant of several in an [AccountRow].
+type Each struct {
+	At     Instant
+	Run    Link
+	Status Status
 }
 
 // Problem is a page that says what happened, what was not done, and the next step.

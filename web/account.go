@@ -1,0 +1,179 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/qinglong/console/internal/scheduler"
+	"github.com/qinglong/console/web/templates"
+)
+
+// ranges are what an account may be of, besides a range of one's own.
+var ranges = []struct {
+	name, text string
+	span       time.Duration
+}{
+	{"hour", "last hour", time.Hour},
+	{"day", "last day", 24 * time.Hour},
+	{"week", "last week", 7 * 24 * time.Hour},
+	{"month", "last month", 30 * 24 * time.Hour},
+}
+
+const (
+	usualRange = "day"
+	// accountPath ends the address of an account, which is JSON whatever the client asks for.
+	accountPath = "/account"
+)
+
+// accountRange is what an account is of; both ends belong to it.
+type accountRange struct {
+	name         string // empty for one of one's own
+	fromMS, toMS int64
+	query        url.Values // spells it
+}
+
+// rangeOf reads which range q asks for: account is the name of one, from and to make one.
+func rangeOf(q url.Values, nowMS int64) (accountRange, error) {
+	r := accountRange{query: url.Values{}}
+	for _, name := range []string{"account", "from", "to"} {
+		r.query.Set(name, q.Get(name))
+	}
+	if q.Get("from") == "" && q.Get("to") == "" {
+		return r.named(q.Get("account"), nowMS)
+	}
+	if q.Get("account") != "" {
+		return r, badQuery("Give either account, or from and to.")
+	}
+	return r.between(q.Get("from"), q.Get("to"), nowMS)
+}
+
+func (r accountRange) named(name string, nowMS int64) (accountRange, error) {
+	var names []string
+	for _, x := range ranges {
+		names = append(names, x.name)
+	}
+	name, err := oneOf("account", name, names)
+	if err != nil {
+		return r, err
+	}
+	if name == "" {
+		name = usualRange
+	}
+	span := ranges[slices.Index(names, name)].span.Milliseconds()
+	r.name, r.fromMS, r.toMS = name, nowMS-span, nowMS
+	return r, nil
+}
+
+// between is the range from one moment to another; without the one it begins a day before the other, without the
+// other it ends now.
+func (r accountRange) between(from, to string, nowMS int64) (_ accountRange, err error) {
+	if r.fromMS, err = moment("from", from, nowMS); err != nil {
+		return r, err
+	}
+	if r.toMS, err = moment("to", to, nowMS); err != nil {
+		return r, err
+	}
+	if to == "" {
+		r.toMS = nowMS
+	}
+	if from == "" {
+		r.fromMS = r.toMS - 24*time.Hour.Milliseconds()
+	}
+	switch horizon := nowMS - scheduler.AccountHorizon.Milliseconds(); {
+	case r.fromMS > nowMS:
+		return r, badQuery("The range begins after now. The account says what became of the past; what is to come is on the Schedule's page.")
+	case r.toMS < r.fromMS:
+		return r, badQuery("The range ends before it begins: to is earlier than from.")
+	case r.toMS < horizon:
+		return r, badQuery("The account is kept for 90 days, now since " + instant(horizon, nowMS).Text + ". The range ends before that.")
+	}
+	return r, nil
+}
+
+// readAccount reads the account of r. What scheduler calls the beginning of a range does not belong to it.
+func (s *server) readAccount(c echo.Context, v viewer, project, trigger string, r accountRange) (scheduler.Account, error) {
+	return scheduler.ReadAccount(c.Request().Context(), s.DB, v.sees(""), project, trigger, r.fromMS-1, r.toMS)
+}
+
+// account answers an account whole, always as JSON: its page is the Schedule's.
+func (s *server) account(c echo.Context) error {
+	q, err := query(c, "account", "from", "to")
+	if err != nil {
+		return err
+	}
+	v, err := s.viewer(c)
+	if err != nil {
+		return err
+	}
+	r, err := rangeOf(q, v.nowMS)
+	if err != nil {
+		return err
+	}
+	a, err := s.readAccount(c, v, c.Param("project"), c.Param("trigger"), r)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, "application/json", a)
+}
+
+// accountOf is the account of d for its page.
+func (s *server) accountOf(c echo.Context, v viewer, d scheduler.Detail, plan scheduler.Plan, r accountRange) (templates.Account, error) {
+	a, err := s.readAccount(c, v, d.ProjectID, d.TriggerID, r)
+	if err != nil {
+		return templates.Account{}, err
+	}
+	var archived []scheduler.Spell
+	if slices.ContainsFunc(a.Instants, func(i scheduler.Instant) bool { return i.Verdict == scheduler.WasArchived }) {
+		archived, err = scheduler.Archivings(c.Request().Context(), s.DB, v.sees(""), d.ProjectID, d.TriggerID, a.NowMS)
+	}
+	return s.accountSection(d, plan, r, a, archived), err
+}
+
+// accountSection words a.
+func (s *server) accountSection(d scheduler.Detail, plan scheduler.Plan, r accountRange, a scheduler.Account, archived []scheduler.Spell) templates.Account {
+	page := templates.Account{
+		Action: s.links.account(d.ProjectID, d.TriggerID, nil), From: visible(r.query.Get("from")), To: visible(r.query.Get("to")),
+		JSON:      s.links.accountJSON(d.ProjectID, d.TriggerID, r.query),
+		Sentences: accountSentences(a), Since: instant(a.FromMS+1, a.NowMS), Until: instant(a.ToMS, a.NowMS),
+		Empty: noInstants(plan),
+	}
+	for _, x := range ranges {
+		page.Ranges = append(page.Ranges, templates.NavLink{Text: x.text, Current: x.name == r.name,
+			URL: s.links.account(d.ProjectID, d.TriggerID, url.Values{"account": {x.name}})})
+	}
+	if r.fromMS <= a.FromMS {
+		page.Kept = "It is kept for 90 days; what is older is not known any more."
+	}
+	page.Spells, page.MoreSpells = spells(slices.Backward(a.Spells), a.NowMS, spellsShown)
+	words := accountWords{server: s, d: d, loc: plan.Location(), archived: archived, nowMS: a.NowMS, left: maxEachOnPage}
+	if plan.Timezone != "UTC" {
+		page.Zone = plan.Timezone
+	}
+	if len(a.Instants) == 0 {
+		return page
+	}
+	rows, more := foldAccount(a)
+	for _, x := range rows {
+		page.Rows = append(page.Rows, words.row(x))
+	}
+	if oldest := oldestOf(rows); more && oldest > r.fromMS {
+		page.Older = s.links.account(d.ProjectID, d.TriggerID, url.Values{"from": {rfc3339(max(r.fromMS, a.FromMS+1))}, "to": {rfc3339(oldest - 1000)}})
+	}
+	return page
+}
+
+// oldestOf returns the oldest instant in rows; they are newest first.
+func oldestOf(rows []stretch) int64 {
+	for _, x := range slices.Backward(rows) {
+		if n := len(x.instants); n > 0 {
+			return x.instants[n-1].AtMS
+		}
+	}
+	return 0
+}
+
+func rfc3339(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
