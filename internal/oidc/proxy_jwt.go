@@ -1,0 +1,62 @@
+package oidc
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// proxyJWT verifies the one JWT with which a proxy signs whom it let through.
+type proxyJWT struct {
+	header   string
+	audience string
+	signer   signer
+	now      func(context.Context) (time.Time, error)
+}
+
+func newProxyJWT(c ProxyConfig, client *http.Client, now func(context.Context) (time.Time, error)) proxyJWT {
+	return proxyJWT{header: c.Header, audience: c.Audience, now: now,
+		signer: signer{issuer: c.Issuer, algs: c.Algorithms, keys: newKeySet(c.KeysURL, client, c.Algorithms), names: claimNames}}
+}
+
+func (p proxyJWT) read(r *http.Request) (Identity, error) {
+	raw, err := oneJWT(r, p.header)
+	if err != nil {
+		return Identity{}, err
+	}
+	if !typed(raw, p.signer.algs, "JWT") {
+		return Identity{}, refuse(BadToken, "The proxy's token is of another type than a JWT.")
+	}
+	now, err := p.now(r.Context())
+	if err != nil {
+		return Identity{}, err
+	}
+	c, _, err := p.signer.verify(r.Context(), raw, p.audience, now)
+	if err != nil {
+		return Identity{}, err
+	}
+	if _, there := c["events"]; there {
+		return Identity{}, refuse(BadToken, "The proxy's token is a logout token.")
+	}
+	return c.identity(OriginProxyJWT, p.signer.issuer), nil
+}
+
+// oneJWT is the header's one value, after Bearer in Authorization.
+func oneJWT(r *http.Request, header string) (string, error) {
+	value, err := one(r, header)
+	if err != nil {
+		return "", err
+	}
+	if strings.EqualFold(header, "Authorization") {
+		scheme, rest, _ := strings.Cut(value, " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return "", refuse(NoIdentity, "The request did not come through the sign-in proxy.")
+		}
+		value = rest
+	}
+	if len(value) > maxToken {
+		return "", refuse(BadToken, "The proxy's token is too long.")
+	}
+	return value, nil
+}

@@ -1,0 +1,113 @@
+package oidc
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/qinglong/console/internal/pg"
+	"github.com/qinglong/console/internal/policy"
+)
+
+// A Kind is the stable word for why something was refused. It is the reason in the audit.
+type Kind string
+
+// The kinds of refusal.
+const (
+	UnknownState        Kind = "unknown_state"        // no such transaction, or another browser's, or of another purpose
+	AlreadyUsed         Kind = "already_used"         // the transaction was spent by an earlier callback
+	Expired             Kind = "expired"              // the transaction is older than ten minutes
+	Cancelled           Kind = "cancelled"            // the user declined at the provider
+	ProviderError       Kind = "provider_error"       // the provider answered with an error
+	ProviderUnavailable Kind = "provider_unavailable" // the provider cannot be worked with now
+	WrongIssuer         Kind = "wrong_issuer"         // the answer's iss parameter names another issuer, or none
+	BadToken            Kind = "bad_token"            // a token or an asserted identity that must not be believed
+	WrongNonce          Kind = "wrong_nonce"          // an ID token that was not made for this transaction
+	Disabled            Kind = "disabled"             // the user is disabled
+	Replayed            Kind = "replayed"             // a logout token that was used before
+	NoIdentity          Kind = "no_identity"          // behind a proxy, a request without the proxy's word
+	AmbiguousIdentity   Kind = "ambiguous_identity"   // behind a proxy, a request with several
+)
+
+// next is what to do about each kind.
+var next = map[Kind]string{
+	UnknownState:        "Start again from the sign-in page, in the browser you want to be signed in with.",
+	AlreadyUsed:         "Go on to the console. If you are not signed in there, start again from the sign-in page.",
+	Expired:             "Start again from the sign-in page; you have ten minutes.",
+	Cancelled:           "Start again from the sign-in page when you want to sign in.",
+	ProviderError:       "Start again from the sign-in page. If it happens again, tell your administrator the diagnostic id.",
+	ProviderUnavailable: "Try again in a minute. Sessions that exist, and everything scheduled, go on meanwhile.",
+	WrongIssuer:         "Start again from the sign-in page. If it happens again, tell your administrator the diagnostic id.",
+	BadToken:            "Start again. If it happens again, tell your administrator the diagnostic id.",
+	WrongNonce:          "Start again from the sign-in page.",
+	Disabled:            "Ask an administrator to enable your account.",
+	Replayed:            "Nothing needs to be done: the token was honoured the first time.",
+	NoIdentity:          "Open the console through your organisation's sign-in proxy.",
+	AmbiguousIdentity:   "Tell your administrator: the proxy must replace the identity header, not add to it.",
+}
+
+// A Refusal says what was found and what to do next, in words that hold nothing of a token.
+type Refusal struct {
+	Kind       Kind
+	Found      string // a sentence
+	Next       string // a sentence
+	Diagnostic string // names the log line and the audit row
+	Transient  bool   // the provider says that trying again may help
+	Route      *Route // where the user was going; nil when that is unknown, or not this browser's to know
+	cause      error  // for the log alone
+}
+
+func (r *Refusal) Error() string { return fmt.Sprintf("%s: %s", r.Kind, r.Found) }
+
+// refuse makes a refusal that is not yet audited.
+func refuse(kind Kind, format string, args ...any) *Refusal {
+	return &Refusal{Kind: kind, Found: fmt.Sprintf(format, args...), Next: next[kind]}
+}
+
+func (r *Refusal) because(cause error) *Refusal { r.cause = cause; return r }
+
+// denied audits and logs err when it is a refusal, gives it its diagnostic id, and returns it; or the error that kept the
+// audit row from being written, for a refusal must not be silent.
+func denied(ctx context.Context, q pg.Querier, log *slog.Logger, action string, actor policy.Actor, err error) error {
+	refusal, ok := errors.AsType[*Refusal](err)
+	if !ok {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout) // also of a browser that has gone
+	defer cancel()
+	refusal.Diagnostic = diagnostic()
+	event := policy.AuditEvent{Action: action, Outcome: policy.Denied, Reason: policy.Reason(refusal.Kind), Actor: actor,
+		Detail: map[string]any{"diagnostic": refusal.Diagnostic, "found": refusal.Found}}
+	if err := policy.WriteAudit(ctx, q, event); err != nil {
+		return err
+	}
+	attrs := []any{"action", action, "kind", refusal.Kind, "found", refusal.Found, "diagnostic", refusal.Diagnostic, "request_id", actor.RequestID}
+	if refusal.cause != nil {
+		attrs = append(attrs, "cause", shorten(refusal.cause.Error(), 300))
+	}
+	log.WarnContext(ctx, "refused", attrs...)
+	return refusal
+}
+
+const auditTimeout = 5 * time.Second
+
+func diagnostic() string {
+	var b [5]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// shorten cuts s to at most n runes.
+func shorten(s string, n int) string {
+	for i := range s {
+		if n == 0 {
+			return s[:i]
+		}
+		n--
+	}
+	return s
+}
