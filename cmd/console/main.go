@@ -44,14 +44,19 @@ type env struct {
 
 // cli is every command and option, and the source of --help and docs/configuration.md.
 type cli struct {
-	Dev     devCmd     `cmd:"" help:"Run everything on this machine: PostgreSQL, scheduler, executor, console and a sample project."`
-	Serve   serveCmd   `cmd:"" help:"Run one replica: the scheduler, its probes and its metrics."`
-	Migrate migrateCmd `cmd:"" help:"Prepare the database: roles, schema, migrations."`
-	Check   checkCmd   `cmd:"" help:"Pass every start-up gate of every role, one line each, with the remedy."`
-	Apply   applyCmd   `cmd:"" help:"Publish a manifest of projects, tasks and triggers."`
-	Next    nextCmd    `cmd:"" help:"Print the next occurrences of a cron expression."`
-	Config  configCmd  `cmd:"" help:"Print every command, option and variable as Markdown."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Dev      devCmd      `cmd:"" help:"Run everything on this machine: PostgreSQL, scheduler, executor, console and a sample project."`
+	Serve    serveCmd    `cmd:"" help:"Run one replica: the scheduler, its probes and its metrics."`
+	Migrate  migrateCmd  `cmd:"" help:"Prepare the database: roles, schema, migrations."`
+	Check    checkCmd    `cmd:"" help:"Pass every start-up gate of every role, one line each, with the remedy."`
+	Apply    applyCmd    `cmd:"" help:"Publish a manifest of projects, tasks and triggers."`
+	Grant    grantCmd    `cmd:"" help:"Give a user a role in a project."`
+	Revoke   revokeCmd   `cmd:"" help:"Take a user's role in a project away."`
+	Bindings bindingsCmd `cmd:"" help:"List who has which role in which project."`
+	User     userCmd     `cmd:"" help:"Disable or enable a user."`
+	Audit    auditCmd    `cmd:"" help:"Print what was allowed and denied, newest first."`
+	Next     nextCmd     `cmd:"" help:"Print the next occurrences of a cron expression."`
+	Config   configCmd   `cmd:"" help:"Print every command, option and variable as Markdown."`
+	Version  versionCmd  `cmd:"" help:"Print the version."`
 }
 
 // usageError is wrong usage or input: exit 2, and nothing was done.
