@@ -74,7 +74,7 @@ func Seed(ctx context.Context, pool *pgxpool.Pool, size Size, progress func(proj
 		}
 		progress(project)
 	}
-	if _, err := pool.Exec(ctx, last); err != nil {
+	if _, err := pool.Exec(ctx, last, pgx.NamedArgs{"due": size.duePerProject()}); err != nil {
 		return fmt.Errorf("set the cursors: %w", err)
 	}
 	return analyze(ctx, pool)

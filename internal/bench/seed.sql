@@ -24,7 +24,7 @@ SELECT @project, 'work', 1, task, content, ql3.content_digest('qinglong.task-exe
 WITH clock AS (SELECT floor(extract(epoch FROM now()) * 1000)::bigint AS ms,
     extract(epoch FROM date_trunc('year', now() AT TIME ZONE 'UTC') + interval '1 year')::bigint * 1000 AS new_year
 ), kind AS MATERIALIZED (
-    SELECT 't-' || lpad(n::text, 7, '0') AS id, n <= @due::int AS due, n <= @due::int OR n % 2 = 0 AS enabled,
+    SELECT 't-' || lpad(n::text, 7, '0') AS id, n <= @due::int OR n % 2 = 0 AS enabled,
         CASE WHEN n <= @due::int THEN 1 + n % 59 || ' * * * * *' ELSE '0 0 1 1 *' END AS cron
     FROM generate_series(1, @schedules::int) n
 ), heads AS (
@@ -40,7 +40,7 @@ WITH clock AS (SELECT floor(extract(epoch FROM now()) * 1000)::bigint AS ms,
     SELECT @project, id, 1, content, ql3.content_digest('qinglong.trigger-definition.v1', content), ms FROM definition, clock
 )
 INSERT INTO ql3.trigger_schedules (project_id, trigger_id, trigger_revision, enabled, base_at_ms, next_fire_at_ms, updated_at_ms)
-SELECT @project, id, 1, enabled AND @active, ms, CASE WHEN enabled AND @active AND NOT due THEN new_year END, ms FROM kind, clock
+SELECT @project, id, 1, enabled AND @active, ms, CASE WHEN enabled AND @active THEN new_year END, ms FROM kind, clock
 -- next
 WITH clock AS (SELECT floor(extract(epoch FROM now()))::bigint * 1000 AS ms
 ), new AS MATERIALIZED (
@@ -71,6 +71,11 @@ SELECT created, run, 1, 'run.created', 'scheduler', 'load', attempt, at + 5 FROM
 UNION ALL SELECT queued, run, 2, 'run.queued', 'scheduler', 'load', attempt, at + 5 FROM new
 UNION ALL SELECT ended, run, 3, 'run.' || status, 'executor', 'load', attempt, at + 1100 FROM new
 -- next
-WITH clock AS (SELECT (floor(extract(epoch FROM now()) / 60)::bigint + 2) * 60000 AS minute)
-UPDATE ql3.trigger_schedules SET next_fire_at_ms = minute + (1 + substr(trigger_id, 3)::int % 59) * 1000
-FROM clock WHERE enabled AND coalesce(next_fire_at_ms, -1) = -1 AND project_id LIKE 'load-%'
+-- Only now does anything become due: a replica that is running does not begin with the first Project before the last is there.
+WITH clock AS (SELECT (floor(extract(epoch FROM now()) / 60)::bigint + 2) * 60000 AS minute
+), due AS MATERIALIZED (
+    SELECT project_id, trigger_id, substr(trigger_id, 3)::int AS n FROM ql3.trigger_schedules
+    WHERE enabled AND project_id LIKE 'load-%' AND substr(trigger_id, 3)::int <= @due::int
+)
+UPDATE ql3.trigger_schedules s SET next_fire_at_ms = minute + (1 + n % 59) * 1000
+FROM clock, due WHERE s.project_id = due.project_id AND s.trigger_id = due.trigger_id
