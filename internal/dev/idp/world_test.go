@@ -8,8 +8,11 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,6 +43,9 @@ type world struct {
 // inWorld runs test in a bubble whose time passes only when everything waits.
 func inWorld(t *testing.T, test func(*testing.T, *world)) {
 	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "idp.json"), madeOnce(), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, dir: dir, hosts: map[string]http.Handler{}}
 		w.start()
@@ -48,6 +54,24 @@ func inWorld(t *testing.T, test func(*testing.T, *world)) {
 		test(t, w)
 	})
 }
+
+// madeOnce is the state that a first start made: a new key for every world would take longer than all the rest.
+var madeOnce = sync.OnceValue(func() []byte {
+	dir, err := os.MkdirTemp("", "idp")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	s, _, err := openState(dir)
+	if err != nil {
+		panic(err)
+	}
+	content, err := os.ReadFile(s.path)
+	if err != nil {
+		panic(err)
+	}
+	return content
+})
 
 // start starts the provider, or starts it again.
 func (w *world) start() {
@@ -83,6 +107,9 @@ func (w *world) newBrowser() *http.Client {
 
 // RoundTrip is the network.
 func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
 	h, ok := w.hosts[r.URL.Host]
 	if !ok {
 		return nil, &url.Error{Op: r.Method, URL: r.URL.String(), Err: io.ErrUnexpectedEOF}
@@ -207,20 +234,26 @@ func (t *try) tokens() (c claims, raw string) {
 	if err != nil {
 		t.Fatalf("exchange the code: %v", err)
 	}
+	return verified(ctx, t, issuer, token, t.config.ClientID, t.nonce)
+}
+
+// verified is what the ID token says, if it is good.
+func verified(ctx context.Context, t testing.TB, issuer string, token *oauth2.Token, clientID, nonce string) (c claims, raw string) {
+	t.Helper()
 	provider, err := oidc.NewProvider(ctx, issuer)
 	if err != nil {
 		t.Fatalf("discovery: %v", err)
 	}
 	raw, _ = token.Extra("id_token").(string)
-	id, err := provider.Verifier(&oidc.Config{ClientID: t.config.ClientID, Now: time.Now}).Verify(ctx, raw)
+	id, err := provider.Verifier(&oidc.Config{ClientID: clientID, Now: time.Now}).Verify(ctx, raw)
 	if err != nil {
 		t.Fatalf("verify the ID token: %v", err)
 	}
 	if err := id.VerifyAccessToken(token.AccessToken); err != nil {
 		t.Errorf("at_hash: %v", err)
 	}
-	if id.Nonce != t.nonce {
-		t.Errorf("nonce = %q, want %q", id.Nonce, t.nonce)
+	if id.Nonce != nonce {
+		t.Errorf("nonce = %q, want %q", id.Nonce, nonce)
 	}
 	if err := id.Claims(&c); err != nil {
 		t.Fatal(err)
