@@ -150,7 +150,7 @@ func (s *server) accountSection(d scheduler.Detail, plan scheduler.Plan, r accou
 	}
 	page.Spells, page.MoreSpells = spells(slices.Backward(a.Spells), a.NowMS, spellsShown)
 	words := accountWords{server: s, d: d, loc: plan.Location(), archived: archived, nowMS: a.NowMS, left: maxEachOnPage}
-	if plan.Timezone != "UTC" {
+	if plan.Location() != time.UTC {
 		page.Zone = plan.Timezone
 	}
 	if len(a.Instants) == 0 {

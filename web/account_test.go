@@ -100,7 +100,7 @@ func TestAccountPage(t *testing.T) {
 	page := get(t, h, "/x/schedules/ops/minutely?account=hour").body
 	for _, want := range []string{
 		"Why did it (not) run?", "expected instants:", "1 UNACCOUNTED, ", " blocked, 10 admitted, 1 skipped, 7 coalesced, 2 superseded, 2 disabled, 2 archived.",
-		"1 instant is unaccounted for,", "Became a Run 20 ms after its time.", "Asia/Tokyo", " JST",
+		"1 instant is unaccounted for,", "Became a Run, 20 ms late.", "Asia/Tokyo", " JST",
 		"It was 6 min 30 s late when a replica looked, and too late to run: misfire policy &lt;script&gt;", "No replica was running then.",
 		"the oldest of this backlog was 5 min 30 s late", "Due, but not yet admitted when revision 2 was published.",
 		"Revision 2 of the Trigger was in force, and it or its Task was disabled.", "The Project was archived", "(1 min 48 s)",

@@ -116,8 +116,8 @@ func (w *accountWords) row(x stretch) templates.AccountRow {
 	last, first := x.instants[0], x.instants[len(x.instants)-1]
 	row := templates.AccountRow{
 		Verdict: verdictStatuses[last.Verdict], Loud: last.Verdict == scheduler.WasUnaccounted, Why: why(x.instants), Mark: daylight[last.Mark], Archived: w.since(last),
-		Local: local(first.AtMS, last.AtMS, w.loc), First: w.instant(first.AtMS), Last: w.until(first.AtMS, last.AtMS),
 	}
+	w.between(&row, first.AtMS, last.AtMS)
 	if len(x.instants) > 1 {
 		w.unfold(&row, x.instants)
 	} else if last.RunID != nil {
@@ -126,32 +126,31 @@ func (w *accountWords) row(x stretch) templates.AccountRow {
 	return row
 }
 
-// instant is an instant in a column that says UTC already.
-func (w *accountWords) instant(ms int64) templates.Instant {
-	i := instant(ms, w.nowMS)
-	i.Text = strings.TrimSuffix(i.Text, " UTC")
-	return i
+// between words the instants from first to last, on the Trigger's clock and in UTC, saying once what both have in common.
+func (w *accountWords) between(row *templates.AccountRow, firstMS, lastMS int64) {
+	row.First, row.Last = instant(firstMS, w.nowMS), instant(lastMS, w.nowMS)
+	if w.loc != time.UTC {
+		row.Local = local(firstMS, lastMS, w.loc)
+	}
+	if firstMS == lastMS {
+		return
+	}
+	row.First.Text = strings.TrimSuffix(row.First.Text, " UTC")
+	day, _, _ := strings.Cut(row.First.Text, " ")
+	row.Last.Text = strings.TrimPrefix(row.Last.Text, day+" ")
 }
 
-// until is the end of a stretch in that column, without the day if it is the beginning's.
-func (w *accountWords) until(firstMS, lastMS int64) templates.Instant {
-	first, last := w.instant(firstMS), w.instant(lastMS)
-	day, _, _ := strings.Cut(first.Text, " ")
-	last.Text = strings.TrimPrefix(last.Text, day+" ")
-	return last
-}
-
-// local words instants on the Trigger's clock, the day once.
-func local(firstMS, lastMS int64, loc *time.Location) string {
+// local words instants on a Trigger's clock, the day and the offset once if they share them.
+func local(firstMS, lastMS int64, loc *time.Location) []string {
 	first, last := time.UnixMilli(firstMS).In(loc), time.UnixMilli(lastMS).In(loc)
-	const day, clock = "Mon 2 Jan 2006 ", "15:04:05"
+	const day, clock, whole = "Mon 2 Jan ", "15:04:05", "Mon 2 Jan 15:04:05 MST"
 	switch {
 	case firstMS == lastMS:
-		return first.Format(day + clock + " MST")
+		return []string{first.Format(whole)}
 	case first.Format(day+"MST") == last.Format(day+"MST"):
-		return first.Format(day+clock) + " – " + last.Format(clock+" MST")
+		return []string{first.Format(day+clock) + " –", last.Format(clock + " MST")}
 	}
-	return first.Format(day+clock+" MST") + " – " + last.Format(day+clock+" MST")
+	return []string{first.Format(whole) + " –", last.Format(whole)}
 }
 
 // since says from when until when the Project was archived, at i.
@@ -170,15 +169,16 @@ func (w *accountWords) unfold(row *templates.AccountRow, instants []scheduler.In
 	shown := min(len(instants), maxEach, w.left)
 	w.left -= shown
 	for _, i := range instants[:shown] {
-		e := templates.Each{At: w.instant(i.AtMS)}
+		e := templates.Each{At: instant(i.AtMS, w.nowMS)}
+		e.At.Text = strings.TrimSuffix(e.At.Text, " UTC") // the summary says so
 		if i.RunID != nil {
 			e.Run.URL, e.Status = w.server.links.run(*i.RunID), runStatuses[run.Status(i.RunStatus)]
 		}
 		row.Each = append(row.Each, e)
 	}
-	row.EachOf = "each of them"
+	row.EachOf = "each of them, UTC"
 	if shown < len(instants) {
-		row.EachOf = fmt.Sprintf("the newest %d of them", shown)
+		row.EachOf = fmt.Sprintf("the newest %d of them, UTC", shown)
 	}
 	if instants[0].Verdict == scheduler.WasAdmitted {
 		row.Runs = templates.Link{Text: "these Runs", URL: w.server.links.runs("project", w.d.ProjectID, "trigger", w.d.TriggerID,
@@ -196,9 +196,10 @@ func lastCreated(instants []scheduler.Instant) (ms int64) {
 	return ms
 }
 
-// why says what became of instants that met the same end. From when until when there was no replica is in the row above.
+// why says what became of instants that met the same end. From when until when there was no replica is in the row
+// above; what is pending for that reason says so itself.
 func why(instants []scheduler.Instant) string {
-	if instants[0].Unattended {
+	if i := instants[0]; i.Unattended && i.Verdict != scheduler.IsPending {
 		return end(instants) + " No replica was running then."
 	}
 	return end(instants)
@@ -210,7 +211,7 @@ func end(instants []scheduler.Instant) string {
 	reason := visible(i.Reason)
 	switch i.Verdict {
 	case scheduler.WasAdmitted:
-		return "Became a Run " + late + " after its time" + outcomesOf(instants) + "."
+		return "Became a Run, " + late + " late" + outcomesOf(instants) + "."
 	case scheduler.WasSkipped:
 		return "It was " + late + " late when a replica looked, and too late to run" + led(": ", reason) + "."
 	case scheduler.WasCoalesced:

@@ -131,14 +131,15 @@ func TestWhy(t *testing.T) {
 	late := func(ms int64) func(*scheduler.Instant) { return func(i *scheduler.Instant) { i.LatenessMS = &ms } }
 	ended := func(s string) func(*scheduler.Instant) { return func(i *scheduler.Instant) { i.RunStatus = s } }
 	because := func(s string) func(*scheduler.Instant) { return func(i *scheduler.Instant) { i.Reason = s } }
+	alone := func(i *scheduler.Instant) { i.Unattended = true }
 	tests := []struct {
 		name     string
 		instants []scheduler.Instant
 		want     string
 	}{
-		{"admitted", []scheduler.Instant{at(1, "admitted", late(23), ended("failed"))}, "Became a Run 23 ms after its time."},
+		{"admitted", []scheduler.Instant{at(1, "admitted", late(23), ended("failed"))}, "Became a Run, 23 ms late."},
 		{"several admitted", []scheduler.Instant{at(3, "admitted", late(23), ended("failed")), at(2, "admitted", late(4), ended("succeeded")), at(1, "admitted", late(31_000), ended("succeeded"))},
-			"Became a Run 4 ms to 31 s after its time: 2 succeeded, 1 failed."},
+			"Became a Run, 4 ms to 31 s late: 2 succeeded, 1 failed."},
 		{"skipped", []scheduler.Instant{at(1, "skipped", late(390_000), because("misfire policy skip"))}, "It was 6 min 30 s late when a replica looked, and too late to run: misfire policy skip."},
 		{"coalesced, its lateness unknown", []scheduler.Instant{at(1, "coalesced")}, "Passed over: when a replica looked, the oldest of this backlog was some time late. A backlog is not replayed."},
 		{"superseded without a reason", []scheduler.Instant{at(1, "superseded")}, "Due, but not yet admitted."},
@@ -147,7 +148,8 @@ func TestWhy(t *testing.T) {
 		{"pending", []scheduler.Instant{at(1, "pending", because("claimed by a\u202eb"))}, "Not decided yet: claimed by a\ufffdb."},
 		{"blocked", []scheduler.Instant{at(1, "blocked", because("no such zone"))}, "Cannot be decided: no such zone. It stays due until the cause is removed."},
 		{"unaccounted", []scheduler.Instant{at(1, "unaccounted", because("nothing is recorded"))}, "It should have been decided, but nothing is recorded."},
-		{"no replica", []scheduler.Instant{at(1, "pending", func(i *scheduler.Instant) { i.Unattended = true })}, "Not decided yet. No replica was running then."},
+		{"superseded without replica", []scheduler.Instant{at(1, "superseded", alone)}, "Due, but not yet admitted. No replica was running then."},
+		{"pending without replica", []scheduler.Instant{at(1, "pending", alone, because("no replica was running then"))}, "Not decided yet: no replica was running then."},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -340,7 +340,7 @@ type Account struct {
 type AccountRow struct {
 	Spell       Spell // if it is one, the rest is empty
 	Loud        bool
-	Local       string // in the Trigger's zone
+	Local       []string // in the Trigger's zone; none when that is UTC
 	First, Last Instant
 	Count       string // empty for a single instant
 	Verdict     Status
