@@ -17,6 +17,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/qinglong/console/internal/oidc"
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/web/static"
 )
@@ -32,7 +33,32 @@ type Config struct {
 	// then the proxy in front must choose.
 	AllowedHosts []string
 	Banner       string // said on top of every page
+
+	Identity *Identity // who is at the browser
+	// FrameAncestors are the same-site origins that may frame the read-only pages; empty is none. FormAction are the
+	// origins besides the console's own that its forms may lead to, such as a proxy's sign-in.
+	FrameAncestors, FormAction []string
 }
+
+// Identity is how the console knows who is at the browser. All fields are required, but SignIn, Provider and
+// BackChannel may be nil where a proxy names every request's user.
+type Identity struct {
+	SignIn      *oidc.SignIn // its RedirectURL is the public URL with CallbackPath below it
+	Provider    *oidc.Provider
+	BackChannel *oidc.BackChannel
+	Sessions    *oidc.Sessions
+	Proxy       *oidc.ProxyIdentity
+	Trusted     oidc.TrustedProxies
+	Limiter     *oidc.Limiter
+	Cookies     oidc.Cookies
+}
+
+// The paths, below the public URL, that an identity provider is told.
+const (
+	CallbackPath    = "/auth/callback"
+	SignedOutPath   = "/auth/signed-out" // where the provider leads back to once it has signed somebody out
+	BackChannelPath = "/auth/backchannel-logout"
+)
 
 type server struct {
 	Config
