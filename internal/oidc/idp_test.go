@@ -115,6 +115,7 @@ func (i *idp) serveToken(w http.ResponseWriter, r *http.Request) {
 	}
 	request, problem := i.redeem(r)
 	if problem != "" {
+		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
 		writeJSON(w, map[string]any{"error": problem, "error_description": "canary-description"})
 		return

@@ -47,6 +47,9 @@ func (b *BackChannel) Logout(ctx context.Context, form url.Values, c Client) (en
 	if err != nil {
 		return 0, b.denied(ctx, c, err)
 	}
+	if err := b.forget(ctx); err != nil {
+		return 0, err
+	}
 	err = pg.InTx(ctx, b.authn, func(tx pgx.Tx) (err error) {
 		ended, err = b.end(ctx, tx, t, c)
 		return err
@@ -175,12 +178,8 @@ func (b *BackChannel) end(ctx context.Context, tx pgx.Tx, t logoutToken, c Clien
 	return n, policy.WriteAudit(ctx, tx, policy.AuditEvent{Action: actionLogout, Outcome: policy.Allowed, Actor: b.actor(c), Detail: map[string]any{"sessions": n}})
 }
 
+// remember stores a token's id, which it can once.
 func (b *BackChannel) remember(ctx context.Context, tx pgx.Tx, jti string) error {
-	_, err := tx.Exec(ctx, `DELETE FROM logout_tokens WHERE ctid = ANY (ARRAY (
-		SELECT ctid FROM logout_tokens WHERE created_at_ms < `+pg.ClockMS+` - $1 LIMIT 100 FOR UPDATE SKIP LOCKED))`, rememberMS)
-	if err != nil {
-		return err
-	}
 	tag, err := tx.Exec(ctx, `
 		INSERT INTO logout_tokens (issuer, jti, created_at_ms) SELECT $1, $2, `+pg.ClockMS+` ON CONFLICT DO NOTHING`, b.provider.Issuer(), jti)
 	if err != nil {
@@ -190,6 +189,12 @@ func (b *BackChannel) remember(ctx context.Context, tx pgx.Tx, jti string) error
 		return refuse(Replayed, "The logout token was used before.")
 	}
 	return nil
+}
+
+// forget deletes the ids of tokens that are too old to be accepted.
+func (b *BackChannel) forget(ctx context.Context) error {
+	_, err := b.authn.Exec(ctx, `DELETE FROM logout_tokens WHERE created_at_ms < `+pg.ClockMS+` - $1`, rememberMS)
+	return err
 }
 
 // clock is the database's.

@@ -246,7 +246,11 @@ func redemption(err error) error {
 		if code := stableWord(answer.ErrorCode); code != "" {
 			return refuse(ProviderError, "The provider's token endpoint refused the sign-in (%s).", code)
 		}
-		return refuse(ProviderUnavailable, "The provider's token endpoint answered %d.", answer.Response.StatusCode)
+		kind := ProviderError
+		if answer.Response.StatusCode >= 500 {
+			kind = ProviderUnavailable
+		}
+		return refuse(kind, "The provider's token endpoint answered %d.", answer.Response.StatusCode)
 	}
 	if transport, ok := errors.AsType[*url.Error](err); ok {
 		return refuse(ProviderUnavailable, "The provider's token endpoint could not be reached, or did not answer in time.").because(transport)
