@@ -19,6 +19,7 @@ import (
 
 	"github.com/qinglong/console/internal/catalog"
 	"github.com/qinglong/console/internal/dev/executor"
+	"github.com/qinglong/console/internal/dev/idp"
 	"github.com/qinglong/console/internal/dev/postgres"
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/migrations"
@@ -28,15 +29,17 @@ import (
 var sample string
 
 const (
-	devDatabase  = "console"
-	devSlots     = 4
-	rootStateDir = "/var/lib/qinglong-console"
+	devDatabase   = "console"
+	sampleProject = "sample"
+	devSlots      = 4
+	rootStateDir  = "/var/lib/qinglong-console"
 )
 
 type devCmd struct {
 	StateDir       string `help:"Where the database and dev.json live. Default: the user's state directory; as root /var/lib/qinglong-console."`
 	Listen         string `help:"Loopback address of the console, such as 127.0.0.1:8080. Default: the port of the last time, or a free one."`
 	MachineListen  string `default:"127.0.0.1:0" help:"Address of metrics, profiles and readiness reasons."`
+	IDPListen      string `name:"idp-listen" help:"Loopback address of the development identity provider. Default: the port of the last time, or a free one. Its users belong to that port."`
 	PostgresPort   int    `help:"Port of the development database. Default: the port of the last time, or a free one."`
 	PostgresBin    string `help:"Directory of the PostgreSQL server's programs. Default: found on this machine."`
 	schedulerFlags `embed:""`
@@ -47,16 +50,9 @@ type devCmd struct {
 type devFile struct {
 	URL        string            `json:"url"`
 	MachineURL string            `json:"machineUrl"`
+	Issuer     string            `json:"issuer"` // of the development identity provider
 	Databases  map[string]string `json:"databases"`
-	Accounts   []devAccount      `json:"accounts"`
-}
-
-// devAccount is a person at the development identity provider.
-type devAccount struct {
-	Role       string `json:"role"`
-	Username   string `json:"username"`
-	Password   string `json:"password"`
-	TOTPSecret string `json:"totpSecret"`
+	Accounts   []idp.Account     `json:"accounts"`
 }
 
 // Run starts everything on this machine and stays until it is asked to stop.
@@ -87,7 +83,7 @@ func (c devCmd) validate() error {
 	if err := c.settings().Validate(); err != nil {
 		return usageError{err}
 	}
-	for _, address := range []string{c.Listen, c.MachineListen} {
+	for _, address := range []string{c.Listen, c.MachineListen, c.IDPListen} {
 		host, _, err := net.SplitHostPort(cmp.Or(address, "127.0.0.1:0"))
 		if err != nil {
 			return usage("%q is no address; write one such as 127.0.0.1:8080", address)
@@ -179,7 +175,7 @@ func publishSample(ctx context.Context, urls databases) error {
 	return err
 }
 
-// serve runs serve's own code on the role pools, with the local executor beside the scheduler.
+// serve runs serve's own code on the role pools, with the local executor and the identity provider beside it.
 func (c devCmd) serve(ctx context.Context, e env, db *postgres.Server, urls databases, dir string, last devFile) error {
 	log := c.logger(e.stderr)
 	s, err := newServer(ctx, c.settings(), urls, log)
@@ -194,13 +190,21 @@ func (c devCmd) serve(ctx context.Context, e env, db *postgres.Server, urls data
 		return err
 	}
 	file := describe(s, urls)
-	if err := s.servePages(ctx, file.URL); err != nil {
+	accounts, err := c.signIn(ctx, s, &file, dir, last)
+	if err != nil {
+		return err
+	}
+	if err := grantAccounts(ctx, s, urls, file.Issuer, accounts); err != nil {
 		return err
 	}
 	if err := writeDevFile(dir, file); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.stdout, "\n  QingLong Console (development instance)\n\n  open      %s\n  details   %s\n  stop      Ctrl-C\n\n", file.URL, devFilePath(dir))
+	fmt.Fprintf(e.stdout, "\n  QingLong Console (development instance)\n\n  open      %s\n  details   %s\n  stop      Ctrl-C\n\n  sign in as\n", file.URL, devFilePath(dir))
+	for _, a := range accounts {
+		fmt.Fprintf(e.stdout, "    %-10s %s\n", a.Username, a.Password)
+	}
+	fmt.Fprintln(e.stdout)
 	return runWith(ctx, s, db)
 }
 
@@ -224,20 +228,39 @@ func runWith(ctx context.Context, s *server, db *postgres.Server) error {
 
 // bind takes the wanted port, else that of the last time, so that a bookmark keeps working, else a free one.
 func (c devCmd) bind(s *server, last devFile) error {
-	if c.Listen != "" {
-		return s.bind(c.Listen, c.MachineListen)
+	public, err := listenAgain("--listen", c.Listen, last.URL)
+	if err != nil {
+		return err
 	}
-	if u, err := url.Parse(last.URL); err == nil && u.Port() != "" {
-		if s.bind("127.0.0.1:"+u.Port(), c.MachineListen) == nil {
-			return nil
+	machine, err := net.Listen("tcp", c.MachineListen)
+	if err != nil {
+		public.Close()
+		return fmt.Errorf("--machine-listen %s: %w", c.MachineListen, err)
+	}
+	s.public, s.machine = public, machine
+	return nil
+}
+
+// listenAgain listens on wanted, else on the port of the URL of the last time, else on any free port.
+func listenAgain(flag, wanted, lastURL string) (net.Listener, error) {
+	if wanted != "" {
+		l, err := net.Listen("tcp", wanted)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", flag, wanted, err)
+		}
+		return l, nil
+	}
+	if u, err := url.Parse(lastURL); err == nil && u.Port() != "" {
+		if l, err := net.Listen("tcp", "127.0.0.1:"+u.Port()); err == nil {
+			return l, nil
 		}
 	}
-	return s.bind("127.0.0.1:0", c.MachineListen)
+	return net.Listen("tcp", "127.0.0.1:0")
 }
 
 func describe(s *server, urls databases) devFile {
 	_, port, _ := net.SplitHostPort(s.public.Addr().String()) // an address the listener gave
-	f := devFile{URL: "http://localhost:" + port, MachineURL: "http://" + s.machine.Addr().String(), Databases: map[string]string{}, Accounts: []devAccount{}}
+	f := devFile{URL: "http://localhost:" + port, MachineURL: "http://" + s.machine.Addr().String(), Databases: map[string]string{}}
 	names := map[string]string{migrations.RoleMigration: "migration", migrations.RoleAdmin: "admin", migrations.RoleRuntime: "runtime",
 		migrations.RoleRunManager: "runManager", migrations.RoleAuthn: "authn", migrations.RoleConsole: "web"}
 	for role, name := range names {

@@ -2,29 +2,24 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"net/url"
 
 	"github.com/qinglong/console/migrations"
 	"github.com/qinglong/console/web"
 )
 
 // devBanner stands on every page of a development instance.
-const devBanner = "Development instance. Anyone on this machine can use it."
+const devBanner = "Development instance. Its accounts are in dev.json, for anyone who may read it."
 
-// servePages makes the public listener serve the console, reading as ql3_console.
-func (s *server) servePages(ctx context.Context, publicURL string) error {
-	pool, err := s.openPool(ctx, migrations.RoleConsole)
+// servePages makes the public listener serve the console for whoever i lets in. hosts, if any, are the only names it
+// answers to; banner is said on every page.
+func (s *server) servePages(ctx context.Context, i *identity, hosts []string, banner string) error {
+	w, err := s.openIdentity(ctx, i)
 	if err != nil {
 		return err
 	}
-	public, err := url.Parse(publicURL)
-	if err != nil {
-		return fmt.Errorf("public URL: %w", err)
-	}
-	s.handler = web.New(web.Config{DB: pool, Log: s.log, PublicURL: public, Ready: s.isReady, Version: version,
-		AllowedHosts: []string{"localhost"}, Banner: devBanner})
+	s.handler = web.New(web.Config{DB: s.pools[migrations.RoleConsole], Log: s.log, PublicURL: i.public, Ready: s.isReady, Version: version,
+		AllowedHosts: hosts, Banner: banner, Identity: w, FrameAncestors: i.flags.FrameAncestors, FormAction: i.flags.FormAction})
 	return nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"time"
@@ -43,24 +44,28 @@ func (f logFlags) logger(w io.Writer) *slog.Logger {
 type serveCmd struct {
 	Listen         string `default:"127.0.0.1:8080" help:"Address of the console."`
 	MachineListen  string `default:"127.0.0.1:9090" help:"Address of metrics, profiles and readiness reasons. Without authentication: keep it on loopback or a private network."`
+	identityFlags  `embed:""`
 	schedulerFlags `embed:""`
 	logFlags       `embed:""`
 }
 
 // Run validates everything, then serves until the process is asked to stop.
 func (c serveCmd) Run(ctx context.Context, e env) error {
-	if err := c.settings().Validate(); err != nil {
+	who, whoErr := c.identityFlags.check(e.getenv, false)
+	urls, urlsErr := readDatabases(e.getenv)
+	if err := errors.Join(c.settings().Validate(), whoErr, urlsErr); err != nil {
 		return usageError{err}
-	}
-	urls, err := readDatabases(e.getenv)
-	if err != nil {
-		return err
 	}
 	s, err := newServer(ctx, c.settings(), urls, c.logger(e.stderr))
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	if who == nil {
+		s.log.Warn("this replica has no pages: CONSOLE_PUBLIC_URL is not set")
+	} else if err := s.servePages(ctx, who, nil, ""); err != nil {
+		return err
+	}
 	if err := s.bind(c.Listen, c.MachineListen); err != nil {
 		return err
 	}

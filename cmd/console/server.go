@@ -44,6 +44,7 @@ type server struct {
 	ready     prometheus.Gauge
 	losses    prometheus.Counter
 	beside    []func(context.Context) // what else runs while admission is open
+	always    []func(context.Context) // what runs as long as the replica does
 	handler   http.Handler            // what the public listener serves
 	public    net.Listener
 	machine   net.Listener
@@ -113,6 +114,9 @@ func (s *server) close() {
 func (s *server) run(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	servers := []*http.Server{s.serve(group, s.public, s.handler), s.serve(group, s.machine, s.machineHandler())}
+	for _, run := range s.always {
+		group.Go(func() error { run(groupCtx); return nil })
+	}
 	group.Go(func() error {
 		return errors.Join(s.supervise(groupCtx), shutdown(servers))
 	})

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/qinglong/console/internal/dev/idp"
+	"github.com/qinglong/console/internal/oidc"
+	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/migrations"
+	"github.com/qinglong/console/web"
+)
+
+const devClient = "console"
+
+// signIn starts the development identity provider and makes the console's pages sign in there, by serve's own code. It
+// completes file.
+func (c devCmd) signIn(ctx context.Context, s *server, file *devFile, dir string, last devFile) ([]idp.Account, error) {
+	l, err := listenAgain("--idp-listen", c.IDPListen, last.Issuer)
+	if err != nil {
+		return nil, err
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String()) // an address the listener gave
+	file.Issuer = "http://localhost:" + port
+	password := rand.Text()
+	provider, err := idp.New(idp.Config{Issuer: file.Issuer, Dir: filepath.Join(dir, "idp"), Log: s.log, Clients: []idp.Client{{ID: devClient, Secret: password,
+		RedirectURIs: []string{file.URL + web.CallbackPath}, PostLogoutURIs: []string{file.URL + web.SignedOutPath}, BackChannelURI: file.URL + web.BackChannelPath}}})
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	file.Accounts = provider.Accounts()
+	s.always = append(s.always, func(ctx context.Context) { serveUntil(ctx, l, provider.Handler()) })
+	flags := identityFlags{PublicURL: file.URL, OIDCIssuer: file.Issuer, OIDCClientID: devClient, OIDCScopes: []string{"openid", "profile", "email"},
+		ProxyIdentity: "none", SessionIdle: 12 * time.Hour, SessionLifetime: 24 * time.Hour}
+	who, err := flags.check(func(name string) string {
+		if name == oidcSecret.name {
+			return password
+		}
+		return ""
+	}, true)
+	if err != nil {
+		return nil, err
+	}
+	return provider.Accounts(), s.servePages(ctx, who, []string{"localhost"}, devBanner)
+}
+
+// serveUntil serves h on l until ctx ends.
+func serveUntil(ctx context.Context, l net.Listener, h http.Handler) {
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: 60 * time.Second}
+	stop := context.AfterFunc(ctx, func() { server.Close() })
+	defer stop()
+	server.Serve(l) // ends with ctx
+}
+
+// grantAccounts gives every account of the provider its role in the sample project, once.
+func grantAccounts(ctx context.Context, s *server, urls databases, issuer string, accounts []idp.Account) error {
+	admin, err := urls.open(ctx, migrations.RoleAdmin, nil)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	var errs []error
+	for _, a := range accounts {
+		if a.Role == "" {
+			continue
+		}
+		user, err := oidc.Register(ctx, s.pools[migrations.RoleAuthn], oidc.Identity{Origin: oidc.OriginOIDC, Issuer: issuer, Subject: a.Subject, Name: a.Name, Email: a.Email, EmailVerified: true})
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		_, err = policy.Grant(ctx, admin, policy.GrantRequest{Project: sampleProject, User: user, Role: policy.Role(a.Role),
+			MutationID: uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "%s %s %s", issuer, a.Subject, a.Role)),
+			Actor:      policy.Actor{Type: policy.ByCommand, Name: "console dev"}, Reason: "the development account " + a.Username})
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
