@@ -83,14 +83,21 @@ const attentionSQL = `CASE
     WHEN r.status IN ('created', 'retry_wait') THEN 'no component of this version takes it further'
     END`
 
+// examined bounds the Runs that [NeedAttention] looks at: under a backlog of a hundred thousand queued ones the overview
+// must still answer. A queued Run further back is looked at when its turn has come nearer.
+const examined = 2000
+
 // NeedAttention lists up to n Runs of the Projects that need a person, the longest waiting first.
 func NeedAttention(ctx context.Context, q pg.Querier, projects []string, n int) (_ []Attention, err error) {
 	defer pg.Wrap(&err, "run.NeedAttention(%d)", n)
 	rows, err := q.Query(ctx, fmt.Sprintf(`
-		WITH clock AS MATERIALIZED (SELECT %s AS ms)
-		SELECT %s, reason FROM clock, runs r LEFT %s, LATERAL (SELECT %s AS reason) why
-		WHERE %s AND r.project_id = ANY($1) AND reason IS NOT NULL
-		ORDER BY r.created_at_ms, r.id LIMIT $2`, pg.ClockMS, summaryColumns, newest, attentionSQL, unsettled), projects, n)
+		WITH clock AS MATERIALIZED (SELECT %s AS ms), unsettled AS MATERIALIZED (
+			(SELECT * FROM runs r WHERE %s AND r.status <> 'queued' AND r.project_id = ANY($1) ORDER BY r.created_at_ms, r.id LIMIT $3)
+			UNION ALL
+			(SELECT * FROM runs r WHERE r.status = 'queued' AND r.project_id = ANY($1) ORDER BY r.priority DESC, r.queued_at_ms, r.id LIMIT $3))
+		SELECT %s, reason FROM clock, unsettled r LEFT %s, LATERAL (SELECT %s AS reason) why
+		WHERE reason IS NOT NULL ORDER BY r.created_at_ms, r.id LIMIT $2`,
+		pg.ClockMS, unsettled, summaryColumns, newest, attentionSQL), projects, n, examined)
 	if err != nil {
 		return nil, err
 	}
