@@ -157,7 +157,7 @@ func (d *desk) plugIn(t *testing.T, key webauthn.VirtualAuthenticatorOptions) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		chromedp.Call(d.tab, webauthn.RemoveVirtualAuthenticator, webauthn.RemoveVirtualAuthenticatorParams{AuthenticatorID: in.AuthenticatorID})
+		chromedp.Call(d.tab, webauthn.RemoveVirtualAuthenticator, webauthn.RemoveVirtualAuthenticatorParams(in))
 	})
 }
 

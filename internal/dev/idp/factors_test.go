@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/pquerna/otp/totp"
+	"github.com/zitadel/oidc/v3/pkg/oidc"
 	"pgregory.net/rapid"
 )
 
@@ -202,6 +203,23 @@ func TestGuessing(t *testing.T) {
 		answer, err := w.browser.PostForm(issuer+"/login/code", url.Values{"id": {id}, "code": right["code"]})
 		if try.see(answer, err); len(w.answers) > 0 {
 			t.Errorf("the right code, without the password again: the client got %v", w.answers)
+		}
+	})
+}
+
+// FuzzEssentialACR also holds the reader to its purpose: what it returns can be asked of demandOf, which never makes
+// an unknown value essential.
+func FuzzEssentialACR(f *testing.F) {
+	for _, seed := range []string{"", "{", "null", `{"id_token":{"acr":null}}`, essential(ACRHardware).Get("claims"), essential("gold").Get("claims"),
+		`{"id_token":{"acr":{"essential":true}}}`, `{"id_token":{"acr":{"value":"gold"}}}`, `{"id_token":{"acr":{"essential":"yes"}}}`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, claims string) {
+		d, err := demandOf(&oidc.AuthRequest{}, claims)
+		for _, acr := range d.essential {
+			if err != nil || levelOf(acr) == nothing || d.level == nothing {
+				t.Errorf("demandOf(%q) = %+v, %v", claims, d, err)
+			}
 		}
 	})
 }

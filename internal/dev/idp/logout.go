@@ -108,5 +108,5 @@ func (p *Provider) signOut(w http.ResponseWriter, r *http.Request) {
 
 func (p *Provider) signedOut(w http.ResponseWriter, _ *http.Request) {
 	p.show(w, http.StatusOK, page{Title: "Signed out", Name: "note",
-		Text: "You are signed out here, and the applications you had signed in to were told."})
+		Text: "You are signed out here, and the applications that you had signed in to were sent word."})
 }

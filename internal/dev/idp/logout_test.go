@@ -27,7 +27,7 @@ type logoutClaims struct {
 // logoutToken checks signature and type of a logout token.
 func (w *world) logoutToken(token string) (c logoutClaims) {
 	w.Helper()
-	signed, err := jose.ParseSigned(token, []jose.SignatureAlgorithm{jose.RS256})
+	signed, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.RS256})
 	if err != nil {
 		w.Fatal(err)
 	}
