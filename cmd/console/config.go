@@ -14,7 +14,7 @@ type configCmd struct{}
 func (configCmd) Run(e env, app *kong.Kong) error {
 	w := &strings.Builder{}
 	io.WriteString(w, configurationHead)
-	for _, v := range append(secretVariables(), superuserVariable) {
+	for _, v := range append(secretVariables(), superuserVariable, oidcSecret) {
 		fmt.Fprintf(w, "| `%s` | %s |\n", v.name, v.help)
 	}
 	for _, command := range app.Model.Leaves(true) {

@@ -71,7 +71,7 @@ func (s Settings) Validate() error {
 	var errs []error
 	check := func(ok bool, name string, got, least, most any) {
 		if !ok {
-			errs = append(errs, fmt.Errorf("%s is %v, want %v to %v", name, got, least, most))
+			errs = append(errs, fmt.Errorf("%s is %v, want at least %v and at most %v", name, got, least, most))
 		}
 	}
 	check(s.Budget >= 1 && s.Budget <= MaxBudget, "claim budget", s.Budget, 1, MaxBudget)
@@ -79,7 +79,9 @@ func (s Settings) Validate() error {
 	check(s.Grace >= 0 && s.Grace <= MaxGrace, "misfire grace", s.Grace, time.Duration(0), MaxGrace)
 	check(s.Cadence >= MinCadence && s.Cadence <= MaxCadence, "cadence", s.Cadence, MinCadence, MaxCadence)
 	check(s.Drain > 0 && s.Drain <= MaxDrain, "drain timeout", s.Drain, time.Millisecond, MaxDrain)
-	check(s.Deadline > 0 && s.Deadline < s.Lease, "database deadline", s.Deadline, time.Millisecond, "less than the claim lease")
+	if s.Deadline <= 0 || s.Deadline >= s.Lease {
+		errs = append(errs, fmt.Errorf("database deadline is %v, want more than 0 and less than the claim lease, which is %v", s.Deadline, s.Lease))
+	}
 	return errors.Join(errs...)
 }
 
