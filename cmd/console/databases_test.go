@@ -41,12 +41,11 @@ func TestWrongDatabases(t *testing.T) {
 		{"missing for apply", nil, "apply -f sample.yaml", []string{"CONSOLE_ADMIN_DATABASE_URL is not set"}},
 		{"missing for migrate", nil, "migrate up", []string{"CONSOLE_MIGRATION_DATABASE_URL is not set"}},
 		{"missing for bootstrap", nil, "migrate bootstrap", []string{"CONSOLE_BOOTSTRAP_DATABASE_URL is not set"}},
-		{"every mistake together", map[string]string{"CONSOLE_RUNTIME_DATABASE_URL": nowhere(t, "postgres"), "CONSOLE_WEB_DATABASE_URL_FILE": "/no/such/file",
-			"CONSOLE_PUBLIC_URL": "http://ops.example", "CONSOLE_OIDC_ISSUER": "http://idp.example", "CONSOLE_OIDC_CLIENT_ID": "console"},
-			"serve --claim-budget 0 --claim-lease 61s --cadence 1ms --database-deadline 90s --trusted-proxies 0.0.0.0/0 --session-idle 1s",
+		{"every mistake together", map[string]string{"CONSOLE_RUNTIME_DATABASE_URL": nowhere(t, "postgres"), "CONSOLE_WEB_DATABASE_URL_FILE": "/no/such/file"},
+			"serve --public-url http://ops.example --oidc-issuer http://idp.example --oidc-client-id console --claim-budget 0 --claim-lease 61s --cadence 1ms --database-deadline 90s --trusted-proxies 0.0.0.0/0 --session-idle 1s",
 			[]string{"claim budget is 0", "claim lease is 1m1s", "cadence is 1ms", "database deadline is 1m30s",
 				"CONSOLE_RUNTIME_DATABASE_URL connects as", "CONSOLE_WEB_DATABASE_URL_FILE: cannot read",
-				"is not https", "idp.example", "CONSOLE_TRUSTED_PROXIES", "session idle time is 1s"}},
+				"is not https", "the issuer is not https", "CONSOLE_TRUSTED_PROXIES", "session idle time is 1s"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
