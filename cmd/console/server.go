@@ -147,13 +147,18 @@ func shutdown(servers []*http.Server) error {
 
 // supervise passes the gates, works until the database is lost or ctx ends, and begins again.
 func (s *server) supervise(ctx context.Context) error {
+	var said string // a reason is logged when it changes, not every second
 	for ctx.Err() == nil {
 		if err := s.passGates(ctx); err != nil {
 			s.withdraw(err)
-			s.log.WarnContext(ctx, "not ready", "reason", err)
+			if reason := err.Error(); reason != said {
+				s.log.WarnContext(ctx, "not ready", "reason", reason)
+				said = reason
+			}
 			wait(ctx, gateRetry)
 			continue
 		}
+		said = ""
 		if err := s.admit(ctx); err != nil {
 			s.log.ErrorContext(ctx, "admission ended", "err", err)
 		}

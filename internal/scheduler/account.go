@@ -323,9 +323,14 @@ func (f *facts) readTurns(ctx context.Context, q pg.Querier, project, trigger st
 	return err
 }
 
+// readSpells reads the times without any replica that are on record, and the one that has not ended yet: nobody is
+// there to record it.
 func (f *facts) readSpells(ctx context.Context, q pg.Querier, _, _ string) (err error) {
-	rows, err := q.Query(ctx, `SELECT first_at_ms, last_at_ms FROM schedule_events
-		WHERE type = 'unattended' AND last_at_ms > $1 AND first_at_ms <= $2 ORDER BY first_at_ms LIMIT $3`, f.fromMS, f.toMS, maxAccountFacts)
+	rows, err := q.Query(ctx, `
+		SELECT first_at_ms, last_at_ms FROM schedule_events WHERE type = 'unattended' AND last_at_ms > $1 AND first_at_ms <= $2
+		UNION ALL
+		SELECT max(last_tick_at_ms), $4::bigint FROM replicas HAVING max(last_tick_at_ms) < $4::bigint - $5 AND max(last_tick_at_ms) <= $2
+		ORDER BY 1 LIMIT $3`, f.fromMS, f.toMS, maxAccountFacts, f.nowMS, unattendedAfter.Milliseconds())
 	if err != nil {
 		return err
 	}

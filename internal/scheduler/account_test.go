@@ -183,6 +183,23 @@ func TestBeatRecordsASpellWithoutReplicas(t *testing.T) {
 	}
 }
 
+// A time without any replica that has not ended is on nobody's record: the account sees it from the newest tick.
+func TestAccountSeesASpellThatLasts(t *testing.T) {
+	w := newWorld(t)
+	w.publish("projects:\n  - id: p\n    name: P\n    tasks:\n      - id: task\n        name: T\n        command: [/bin/true]\n        triggers: [{ id: one, cron: '* * * * * *', timezone: UTC }]\n")
+	if _, err := beat(t.Context(), w.runtime, "a", "v"); err != nil {
+		t.Fatal(err)
+	}
+	now := value[int64](w, `SELECT `+pg.ClockMS)
+	w.exec(`UPDATE trigger_revisions SET created_at_ms = $1`, now-40_000)
+	w.exec(`UPDATE trigger_schedules SET base_at_ms = $1`, now-40_000)
+	w.exec(`UPDATE replicas SET started_at_ms = $1, last_tick_at_ms = $1`, now-30_000)
+	a := w.account("one", now-20_000, now)
+	if len(a.Spells) != 1 || a.Spells[0].FromMS != now-30_000 || len(a.Instants) == 0 || !a.Instants[0].Unattended || a.Instants[0].Reason != "no replica was running then" {
+		t.Errorf("account = %v, spells %v; want instants that no replica was there for", a.Instants, a.Spells)
+	}
+}
+
 // The account is kept for 90 days: older rows go, younger ones stay, and nobody may delete those.
 func TestPruneDeletesOnlyWhatIsPastTheHorizon(t *testing.T) {
 	w := newWorld(t, "one")
