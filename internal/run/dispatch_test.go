@@ -20,6 +20,8 @@ func TestDispatchByPriorityThenTime(t *testing.T) {
 	urgentLate, low, early, late, urgentEarly := w.admit(time.Minute), w.admit(5*time.Minute), w.admit(4*time.Minute), w.admit(3*time.Minute), w.admit(2*time.Minute)
 	w.exec(`UPDATE runs SET priority = 9 WHERE id = ANY($1)`, []uuid.UUID{urgentLate, urgentEarly})
 	w.exec(`UPDATE runs SET priority = -1 WHERE id = $1`, low)
+	requeued := w.admit(6 * time.Minute) // its id says that it is the oldest
+	w.exec(`UPDATE runs SET queued_at_ms = $2 WHERE id = $1`, requeued, w.nowMS-150_000)
 	var got []uuid.UUID
 	for {
 		work, err := run.Dispatch(t.Context(), w.runtime, "worker-1", time.Minute)
@@ -31,7 +33,7 @@ func TestDispatchByPriorityThenTime(t *testing.T) {
 		}
 		got = append(got, work.RunID)
 	}
-	if diff := cmp.Diff([]uuid.UUID{urgentEarly, urgentLate, early, late, low}, got); diff != "" {
+	if diff := cmp.Diff([]uuid.UUID{urgentEarly, urgentLate, early, late, requeued, low}, got); diff != "" {
 		t.Errorf("Dispatch order (-want +got)\n%s", diff)
 	}
 }

@@ -103,11 +103,11 @@ func (c Config) execute(ctx context.Context, w run.Work) (run.Outcome, error) {
 		}
 		return run.Outcome{}, err
 	}
-	return c.attend(ctx, w.Lease, plan)
+	return c.attend(ctx, w.Lease, plan), nil
 }
 
-// attend runs the command for as long as the lease is held.
-func (c Config) attend(ctx context.Context, l run.Lease, plan catalog.Execution) (run.Outcome, error) {
+// attend runs the command for as long as the lease is held. Without it the outcome means nothing, and Finish refuses it.
+func (c Config) attend(ctx context.Context, l run.Lease, plan catalog.Execution) run.Outcome {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var renewing sync.WaitGroup
@@ -115,10 +115,7 @@ func (c Config) attend(ctx context.Context, l run.Lease, plan catalog.Execution)
 	outcome := command(ctx, plan, c.TermGrace)
 	cancel(nil)
 	renewing.Wait()
-	if errors.Is(context.Cause(ctx), run.ErrLost) {
-		return run.Outcome{}, run.ErrLost
-	}
-	return outcome, nil
+	return outcome
 }
 
 // renew keeps the lease until ctx ends, and ends ctx when the lease is lost or somebody asks to cancel the Run.

@@ -62,7 +62,7 @@ func (w *world) start(slots int) (stop func()) {
 	ended := make(chan struct{})
 	config := executor.Config{Pool: w.Pool(w.t, migrations.RoleRuntime), Name: "worker-1", Slots: slots,
 		Log:        slog.New(slog.NewTextHandler(w.t.Output(), nil)),
-		RenewEvery: 20 * time.Millisecond, PollEvery: 5 * time.Millisecond, TermGrace: 100 * time.Millisecond}
+		RenewEvery: 20 * time.Millisecond, PollEvery: 5 * time.Millisecond, TermGrace: 2 * time.Second}
 	go func() {
 		defer close(ended)
 		executor.Run(ctx, config)
@@ -172,6 +172,7 @@ func TestCommandsEndAsTheyEnd(t *testing.T) {
 		{"timeout", "command: [/bin/sleep, '60']\n timeout: 1s", ending{"timed_out", "timed_out", -1, ""}},
 		{"timeout-ignores-term", "command: [/bin/sh, -c, 'trap \"\" TERM; echo $$ >DIR/stubborn; while :; do sleep 1; done']\n timeout: 1s", ending{"timed_out", "timed_out", -1, ""}},
 		{"timeout-obeys-with-0", "command: [/bin/sh, -c, 'trap \"exit 0\" TERM; sleep 60 & wait']\n timeout: 1s", ending{"timed_out", "timed_out", 0, ""}},
+		{"timeout-terms-the-group", "command: [/bin/sh, -c, 'trap : TERM; (trap \"echo bye >DIR/farewell; exit\" TERM; sleep 60 & wait) & wait; wait']\n timeout: 1s", ending{"timed_out", "timed_out", 0, ""}},
 		{"timeout-grandchild", "command: [/bin/sh, -c, '(trap \"\" TERM; exec sleep 60) & echo $! >DIR/grandchild; wait']\n timeout: 1s", ending{"timed_out", "timed_out", -1, ""}},
 		{"leaves-a-child", `command: [/bin/sh, -c, "sleep 60 & echo $! >DIR/left"]`, ending{"succeeded", "", 0, ""}},
 		{"fails-and-leaves-a-child", `command: [/bin/sh, -c, "sleep 60 & echo broken >&2; exit 2"]` + "\n timeout: 1s", ending{"failed", "exit_code", 2, "broken"}},
@@ -213,6 +214,7 @@ func TestCommandsEndAsTheyEnd(t *testing.T) {
 		"none":        "there\n",
 		"directory":   "/usr\n",
 		"secret":      "", // was not started
+		"farewell":    "bye\n",
 	}
 	for name, want := range files {
 		if got := w.file(name); got != want {
