@@ -5,10 +5,8 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -96,7 +94,7 @@ func newLife(t testing.TB) life {
 
 func TestAccountPage(t *testing.T) {
 	l := newLife(t)
-	h := New(config(t, l.db, "/x"))
+	h := reader(t, l.Database, "/x")
 	page := get(t, h, "/x/schedules/ops/minutely?account=hour").body
 	for _, want := range []string{
 		"Why did it (not) run?", "expected instants:", "1 UNACCOUNTED, ", " blocked, 10 admitted, 1 skipped, 7 coalesced, 2 superseded, 2 disabled, 2 archived.",
@@ -121,7 +119,7 @@ func TestAccountPage(t *testing.T) {
 
 func TestAccountRangesAreInTheAddress(t *testing.T) {
 	l := newLife(t)
-	h := New(config(t, l.db, ""))
+	h := reader(t, l.Database, "")
 	one := rfc3339(l.ms(12))
 	tests := []struct{ name, query, says string }{
 		{"both ends belong to it", "from=" + one + "&to=" + one, "Of 1 expected instant:</b> 1 coalesced."},
@@ -146,7 +144,7 @@ func TestAccountRangesAreInTheAddress(t *testing.T) {
 // The account as JSON: its shape is a promise.
 func TestAccountJSON(t *testing.T) {
 	l := newLife(t)
-	h := New(config(t, l.db, ""))
+	h := reader(t, l.Database, "")
 	query := "?from=" + rfc3339(l.ms(10)) + "&to=" + rfc3339(l.ms(12))
 	want, err := os.ReadFile("testdata/account.json")
 	if err != nil {
@@ -174,7 +172,7 @@ func TestAccountJSON(t *testing.T) {
 func TestAccountIsNotMistakenForATrigger(t *testing.T) {
 	d := pgtest.New(t)
 	runtest.Publish(t, d, strings.ReplaceAll(minutely("", ""), "minutely", "account.json"))
-	h := New(config(t, d.Pool(t, migrations.RoleConsole), ""))
+	h := reader(t, d, "")
 	for target, want := range map[string]int{"/schedules/ops/account.json": 200, "/schedules/ops/account.json/account": 200, "/schedules/ops/account.json/account.json": 200,
 		"/schedules/ops/account": 404, "/schedules/ops/account/account": 404} {
 		if res := get(t, h, target, "Accept", "text/html"); res.StatusCode != want {
@@ -211,7 +209,7 @@ func TestLargestAccountIsSmall(t *testing.T) {
 
 func renderAccount(t testing.TB, a scheduler.Account) []byte {
 	t.Helper()
-	s := newServer(Config{PublicURL: &url.URL{Scheme: "https", Host: "console.example"}})
+	s := newServer(config(t, nil, ""))
 	c := echo.New().NewContext(httptest.NewRequest("GET", "/", nil), httptest.NewRecorder())
 	d := scheduler.Detail{Summary: scheduler.Summary{ProjectID: "ops", TriggerID: "minutely", Content: `{"cron":"* * * * *"}`}, NowMS: a.NowMS}
 	page := s.schedulePage(c, d, scheduler.Plan{})
@@ -238,7 +236,7 @@ func BenchmarkAccountOfTenSeconds(b *testing.B) {
 	l.exec(b, `UPDATE ql3.trigger_schedules SET next_fire_at_ms = $1, base_at_ms = $2`, l.zero+10_000, l.ms(-1440))
 	l.event(b, "coalesced", 1, -1440, -1, 1, nil)
 	l.exec(b, `ANALYZE ql3.runs`)
-	h := New(Config{DB: l.db, Log: slog.New(slog.DiscardHandler), PublicURL: &url.URL{Scheme: "https", Host: "console.example"}})
+	h := reader(b, d, "")
 	for b.Loop() {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest("GET", "https://console.example/schedules/ops/minutely?account=day", nil)

@@ -8,7 +8,8 @@ import (
 
 // links makes every address the console shows or sends to, below its base path.
 type links struct {
-	base string // "", or a path without a trailing slash
+	base  string           // "", or a path without a trailing slash
+	pages map[string]route // to which one is led back, by name
 }
 
 // url returns the address of path, which begins with a slash, with the non-empty values of q.

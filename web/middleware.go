@@ -1,10 +1,12 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"mime"
 	"net"
 	"net/http"
 	"runtime/debug"
@@ -16,8 +18,9 @@ import (
 )
 
 const (
-	bodyLimit   = 64 << 10
-	requestTime = 5 * time.Second // a page that takes longer is answered from memory
+	bodyLimit    = 64 << 10
+	requestTime  = 5 * time.Second  // a page that takes longer is answered from memory
+	providerTime = 25 * time.Second // for answers that wait for the identity provider, whose every call is bounded itself
 )
 
 // nameRequest gives the request the id that its page and its log line share. One that a client sends is ignored: it
@@ -31,13 +34,15 @@ func nameRequest(next echo.HandlerFunc) echo.HandlerFunc {
 
 func requestID(c echo.Context) string { return c.Response().Header().Get(echo.HeaderXRequestID) }
 
-// policy lets a page load the console's own style, script and icon, and nothing else from anywhere.
-const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+// contentPolicy lets a page load the console's own style, script and icon, and nothing else from anywhere.
+func contentPolicy(formAction, frameAncestors []string) string {
+	return "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action " +
+		strings.Join(append([]string{"'self'"}, formAction...), " ") + "; frame-ancestors " + cmp.Or(strings.Join(frameAncestors, " "), "'none'")
+}
 
-func secure(next echo.HandlerFunc) echo.HandlerFunc {
+func (s *server) secure(next echo.HandlerFunc) echo.HandlerFunc {
 	headers := [][2]string{
-		{"Content-Security-Policy", policy},
+		{"Content-Security-Policy", contentPolicy(s.FormAction, nil)},
 		{"X-Content-Type-Options", "nosniff"},
 		{"X-Frame-Options", "DENY"},
 		{"Referrer-Policy", "same-origin"},
@@ -46,9 +51,18 @@ func secure(next echo.HandlerFunc) echo.HandlerFunc {
 		{"Cross-Origin-Resource-Policy", "same-origin"},
 		{"Cache-Control", "no-store"}, // the assets, which say so themselves, are the exception
 	}
+	if s.PublicURL.Scheme == "https" {
+		headers = append(headers, [2]string{"Strict-Transport-Security", "max-age=31536000"})
+	}
+	framed := contentPolicy(s.FormAction, s.FrameAncestors)
 	return func(c echo.Context) error {
-		for _, h := range headers {
-			c.Response().Header().Set(h[0], h[1])
+		h := c.Response().Header()
+		for _, x := range headers {
+			h.Set(x[0], x[1])
+		}
+		if len(s.FrameAncestors) > 0 && s.routeOf(c).framable() {
+			h.Set("Content-Security-Policy", framed)
+			h.Del("X-Frame-Options") // it knows no list
 		}
 		return next(c)
 	}
@@ -102,11 +116,60 @@ func limitBody(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-func limitTime(next echo.HandlerFunc) echo.HandlerFunc {
+func (s *server) limitTime(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		ctx, cancel := context.WithTimeout(c.Request().Context(), requestTime)
+		limit := requestTime
+		if s.routeOf(c).provider {
+			limit = providerTime
+		}
+		ctx, cancel := context.WithTimeout(c.Request().Context(), limit)
 		defer cancel()
 		c.SetRequest(c.Request().WithContext(ctx))
+		return next(c)
+	}
+}
+
+// onlyOwnOrigin refuses what a page of another origin made the browser send. What an identity provider posts is sent by
+// no browser.
+func (s *server) onlyOwnOrigin(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if err := s.protection.Check(c.Request()); err != nil && s.routeOf(c).path != BackChannelPath {
+			return foreignForm(err)
+		}
+		return next(c)
+	}
+}
+
+// limitRate bounds what costs the identity provider, or the audit a row, before anybody is known.
+func (s *server) limitRate(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if s.routeOf(c).provider {
+			if err := s.takeOne(c); err != nil {
+				return err
+			}
+		}
+		return next(c)
+	}
+}
+
+func (s *server) takeOne(c echo.Context) error {
+	from := s.client(c)
+	wait, ok := s.Identity.Limiter.Allow(s.Identity.Cookies.Binder(c.Request()), cmp.Or(from.Claimed, from.Peer))
+	if !ok {
+		return tooOften(wait)
+	}
+	return nil
+}
+
+// onlyForms lets a declared route that changes something read forms only, which is what browsers send.
+func (s *server) onlyForms(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if s.routeOf(c).method == http.MethodPost {
+			kind, _, err := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
+			if err != nil || kind != echo.MIMEApplicationForm {
+				return echo.ErrUnsupportedMediaType
+			}
+		}
 		return next(c)
 	}
 }

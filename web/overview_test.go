@@ -5,16 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/labstack/echo/v4"
-
 	"github.com/qinglong/console/internal/run/runtest"
-	"github.com/qinglong/console/internal/scheduler"
 )
 
 func TestOverviewSaysWhatNeedsAPerson(t *testing.T) {
 	l := newLife(t)
 	l.exec(t, `INSERT INTO ql3.replicas SELECT id, 'v1', 0, $1, skew FROM (VALUES ('right', 2000), ('wrong', -2001)) r (id, skew)`, runtest.Clock(t, l.db))
-	h := New(config(t, l.db, "/x"))
+	h := reader(t, l.Database, "/x")
 	page := get(t, h, "/x/").body
 	if strings.Contains(page, "Needs attention") || strings.Contains(page, "need attention") {
 		t.Error("the overview speaks of attention although no Run needs any")
@@ -53,12 +50,10 @@ func TestOverviewSaysWhatNeedsAPerson(t *testing.T) {
 func TestAttentionOfOthersIsNotThere(t *testing.T) {
 	l := newLife(t)
 	l.exec(t, `UPDATE ql3.runs SET status = 'lost', error_code = 'lease_lapsed'`)
-	s := newServer(config(t, l.db, ""))
-	s.viewer = func(echo.Context) (viewer, error) {
-		return viewer{projects: []scheduler.Project{{ID: "growth"}}, nowMS: l.ms(30)}, nil
-	}
+	runtest.Publish(t, l.Database, strings.ReplaceAll(minutely("", ""), "ops", "growth"))
+	h := reader(t, l.Database, "", "growth")
 	for _, accept := range []string{"text/html", "application/json"} {
-		if body := get(t, s.handler(), "/", "Accept", accept).body; strings.Contains(body, "minutely") || strings.Contains(body, "need attention") {
+		if body := get(t, h, "/", "Accept", accept).body; strings.Contains(body, "minutely") || strings.Contains(body, "need attention") {
 			t.Errorf("the overview (%s) of one who may not see them speaks of Runs that need attention", accept)
 		}
 	}
@@ -69,7 +64,7 @@ func TestLostRunSaysWhatToDo(t *testing.T) {
 	l.exec(t, `UPDATE ql3.runs SET status = 'lost', error_code = 'lease_lapsed'`)
 	l.exec(t, `UPDATE ql3.run_attempts SET worker_id = $1`, hostile)
 	id := runtest.Admit(t, l.Database, "ops", "minutely", l.ms(18), l.ms(18)+5)
-	h := New(config(t, l.db, ""))
+	h := reader(t, l.Database, "")
 	if page := get(t, h, fmt.Sprintf("/runs/%s", id)).body; strings.Contains(page, "Needs attention") {
 		t.Error("the page of ordinary work speaks of attention")
 	}

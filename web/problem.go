@@ -6,10 +6,13 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/a-h/templ"
 	"github.com/labstack/echo/v4"
 
+	"github.com/qinglong/console/internal/oidc"
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/scheduler"
@@ -25,6 +28,18 @@ type problem struct {
 	notDone string
 	next    string
 	cause   error
+
+	// What only some have.
+	kind       string // a stable word
+	diagnostic string // names the log line and the audit row
+	pairs      []templates.Pair
+	command    string         // to be copied
+	back       templates.Link // the overview, if not set
+	retryAfter time.Duration
+}
+
+func newProblem(status int, title, what, notDone, next string, cause error) problem {
+	return problem{status: status, title: title, what: what, notDone: notDone, next: next, cause: cause}
 }
 
 func (p problem) Error() string { return p.title + ": " + p.what }
@@ -34,68 +49,131 @@ const nothing = "Nothing was changed."
 
 // badQuery is a filter, a cursor or a query string that cannot be understood.
 func badQuery(what string) problem {
-	return problem{status: http.StatusBadRequest, title: "Bad request", what: what, notDone: "Nothing was looked up.",
-		next: "Correct the address, or begin again from the list without filters."}
+	return newProblem(http.StatusBadRequest, "Bad request", what, "Nothing was looked up.",
+		"Correct the address, or begin again from the list without filters.", nil)
 }
 
 func wrongHost(right string) problem {
-	return problem{status: http.StatusMisdirectedRequest, title: "Wrong host name",
-		what:    "This console does not answer under the name in the address bar.",
-		notDone: "Nothing was looked up or changed.", next: "Open " + right + " instead."}
+	return newProblem(http.StatusMisdirectedRequest, "Wrong host name", "This console does not answer under the name in the address bar.",
+		"Nothing was looked up or changed.", "Open "+right+" instead.", nil)
 }
 
+func foreignForm(cause error) problem {
+	return newProblem(http.StatusForbidden, "Sent from elsewhere", "A page of another site made your browser send this.", nothing,
+		"Open the console yourself, and do it there.", cause)
+}
+
+func tooOften(wait time.Duration) problem {
+	p := newProblem(http.StatusTooManyRequests, "Too often", "Signing in was tried too often from here in a short time.", nothing,
+		"Try again in "+duration(roundUp(wait).Milliseconds())+".", nil)
+	p.retryAfter = roundUp(wait)
+	return p
+}
+
+// roundUp rounds to whole seconds, which is all that a header can say.
+func roundUp(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
+
 // problemOf words err. What it does not know is a bare 500.
-func problemOf(err error) problem {
+func (s *server) problemOf(err error) problem {
 	if p, ok := errors.AsType[problem](err); ok {
 		return p
 	}
+	if ended, ok := errors.AsType[*oidc.Ended](err); ok {
+		return s.signedOutProblem(ended)
+	}
+	if refusal, ok := errors.AsType[*oidc.Refusal](err); ok {
+		return refused(refusal)
+	}
 	switch {
 	case errors.Is(err, run.ErrNotFound):
-		return problem{http.StatusNotFound, "No such Run", "There is no Run with this id in the Projects you may see.",
-			nothing, "Check the id, or look for the Run in the list.", err}
+		return newProblem(http.StatusNotFound, "No such Run", "There is no Run with this id in the Projects you may see.",
+			nothing, "Check the id, or look for the Run in the list.", err)
 	case errors.Is(err, scheduler.ErrNotFound), errors.Is(err, scheduler.ErrNoSchedule):
-		return problem{http.StatusNotFound, "No such Schedule", "There is no Trigger with this name in the Projects you may see.",
-			nothing, "Check the name, or look for it among the Schedules.", err}
+		return newProblem(http.StatusNotFound, "No such Schedule", "There is no Trigger with this name in the Projects you may see.",
+			nothing, "Check the name, or look for it among the Schedules.", err)
 	case pg.Unavailable(err), errors.Is(err, context.Canceled):
-		return problem{http.StatusServiceUnavailable, "Database unavailable",
+		p := newProblem(http.StatusServiceUnavailable, "Database unavailable",
 			"The console cannot reach its database, or got no answer in time. Replicas that can reach it go on admitting Runs.",
-			"This page could not be read. " + nothing, "Try again in a moment. If it lasts, see whether the database is up.", err}
+			"This page could not be read. "+nothing, "Try again in a moment. If it lasts, see whether the database is up.", err)
+		p.retryAfter = 5 * time.Second
+		return p
 	}
 	if e, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return problemOfRouter(e)
 	}
-	return problem{http.StatusInternalServerError, "Something went wrong", "The console failed to make this page. The reason is in its log.",
-		nothing, "Try again. If it fails again, report the request id below.", err}
+	return newProblem(http.StatusInternalServerError, "Something went wrong", "The console failed to make this page. The reason is in its log.",
+		nothing, "Try again. If it fails again, report the request id below.", err)
 }
 
 func problemOfRouter(e *echo.HTTPError) problem {
 	switch e.Code {
 	case http.StatusNotFound:
-		return problem{e.Code, "Not found", "There is no page at this address.", nothing, "Check the address, or begin at the overview.", e}
+		return newProblem(e.Code, "Not found", "There is no page at this address.", nothing, "Check the address, or begin at the overview.", e)
 	case http.StatusMethodNotAllowed:
-		return problem{e.Code, "Method not allowed", "This address does not take this kind of request.", nothing, "Open it as a page, with GET.", e}
+		return newProblem(e.Code, "Method not allowed", "This address does not take this kind of request.", nothing, "Open it as a page, with GET.", e)
 	case http.StatusRequestEntityTooLarge:
-		return problem{e.Code, "Request too large", "What was sent is larger than the console takes.", nothing, "Send less.", e}
+		return newProblem(e.Code, "Request too large", "What was sent is larger than the console takes.", nothing, "Send less.", e)
+	case http.StatusUnsupportedMediaType:
+		return newProblem(e.Code, "Not a form", "This address takes forms, as a browser's page sends them, and nothing else.", nothing,
+			"Open the console in a browser, and do it there.", e)
 	}
-	return problem{e.Code, http.StatusText(e.Code), "The request was refused.", nothing, "Begin at the overview.", e}
+	return newProblem(e.Code, http.StatusText(e.Code), "The request was refused.", nothing, "Begin at the overview.", e)
+}
+
+// refusals are the status and the title of each kind of refusal. None is the console's failure.
+var refusals = map[oidc.Kind]struct {
+	status int
+	title  string
+}{
+	oidc.UnknownState:        {http.StatusBadRequest, "This sign-in is not known here"},
+	oidc.AlreadyUsed:         {http.StatusBadRequest, "This answer was used before"},
+	oidc.Expired:             {http.StatusBadRequest, "The sign-in took too long"},
+	oidc.Cancelled:           {http.StatusForbidden, "The sign-in was cancelled"},
+	oidc.ProviderError:       {http.StatusBadRequest, "The identity provider refused"},
+	oidc.ProviderUnavailable: {http.StatusServiceUnavailable, "The identity provider cannot be reached"},
+	oidc.WrongIssuer:         {http.StatusBadRequest, "The answer is another provider's"},
+	oidc.BadToken:            {http.StatusUnauthorized, "Who you are could not be verified"},
+	oidc.WrongNonce:          {http.StatusBadRequest, "The answer is another sign-in's"},
+	oidc.Disabled:            {http.StatusForbidden, "This account is disabled"},
+	oidc.NoIdentity:          {http.StatusUnauthorized, "Nobody is signed in"},
+	oidc.AmbiguousIdentity:   {http.StatusBadRequest, "The proxy names several users"},
+}
+
+// refused words a refusal of internal/oidc.
+func refused(r *oidc.Refusal) problem {
+	known, ok := refusals[r.Kind]
+	if !ok {
+		known.status, known.title = http.StatusBadRequest, "Refused"
+	}
+	p := newProblem(known.status, known.title, r.Found, "No session was begun. "+nothing, r.Next, r)
+	p.kind, p.diagnostic = string(r.Kind), r.Diagnostic
+	p.pairs = []templates.Pair{{Name: "Kind", Mono: p.kind}}
+	if p.diagnostic != "" {
+		p.pairs = append(p.pairs, templates.Pair{Name: "Diagnostic", Mono: p.diagnostic})
+	}
+	if p.status == http.StatusServiceUnavailable {
+		p.retryAfter = 30 * time.Second
+	}
+	return p
 }
 
 // fail is where an error becomes a status, a page and a log line. Only here.
 func (s *server) fail(err error, c echo.Context) {
-	p := problemOf(err)
+	p := s.problemOf(err)
 	s.logProblem(c, p, err)
 	if c.Response().Committed {
 		return
 	}
-	if p.status == http.StatusServiceUnavailable {
-		c.Response().Header().Set("Retry-After", "5")
+	if p.retryAfter > 0 {
+		c.Response().Header().Set("Retry-After", strconv.Itoa(int(p.retryAfter/time.Second)))
 	}
 	if err := s.writeProblem(c, p); err != nil {
 		s.Log.ErrorContext(c.Request().Context(), "error page failed", "request", requestID(c), "err", err)
 	}
 }
 
-// logProblem names the route's pattern, never the query: what people typed is not the log's business.
+// logProblem names the route's pattern, never the query: what people typed is not the log's business, and what a reader
+// is told may quote it.
 func (s *server) logProblem(c echo.Context, p problem, err error) {
 	level := slog.LevelDebug
 	switch {
@@ -105,31 +183,40 @@ func (s *server) logProblem(c echo.Context, p problem, err error) {
 	case p.status >= http.StatusInternalServerError:
 		level = slog.LevelError
 	}
+	if _, worded := errors.AsType[problem](err); worded {
+		if err = p.cause; err == nil {
+			err = errors.New(p.title)
+		}
+	}
 	s.Log.Log(c.Request().Context(), level, "request failed", "method", c.Request().Method, "route", c.Path(), "status", p.status,
 		"request", requestID(c), "err", err)
 }
 
 func (s *server) writeProblem(c echo.Context, p problem) error {
-	if wantsJSON(c) {
-		return writeJSON(c, p.status, "application/problem+json", problemDetails{
-			Type: "about:blank", Title: p.title, Status: p.status, Detail: p.what + " " + p.next, RequestID: requestID(c)})
+	if wantsJSON(c) || p.status == http.StatusUnauthorized && !strings.Contains(c.Request().Header.Get("Accept"), "text/html") {
+		return writeJSON(c, p.status, "application/problem+json", problemDetails{Type: "about:blank", Title: p.title, Status: p.status,
+			Detail: p.what + " " + p.next, Kind: p.kind, Diagnostic: p.diagnostic, RequestID: requestID(c)})
 	}
 	return writeHTML(c, p.status, s.problemPage(c, p))
 }
 
 func (s *server) problemPage(c echo.Context, p problem) templ.Component {
+	if p.back.URL == "" {
+		p.back = templates.Link{Text: "Overview", URL: s.links.url("/", nil)}
+	}
 	return templates.ProblemPage(templates.Problem{
 		Page:   s.page(c, p.title, "", 0),
-		Status: "HTTP " + strconv.Itoa(p.status), What: p.what, NotDone: p.notDone, Next: p.next,
-		Back: templates.Link{Text: "Overview", URL: s.links.url("/", nil)},
+		Status: "HTTP " + strconv.Itoa(p.status), What: p.what, NotDone: p.notDone, Next: p.next, Command: p.command, Pairs: p.pairs, Back: p.back,
 	})
 }
 
 // problemDetails is an error as RFC 9457 has it.
 type problemDetails struct {
-	Type      string `json:"type"`
-	Title     string `json:"title"`
-	Status    int    `json:"status"`
-	Detail    string `json:"detail"`
-	RequestID string `json:"requestId"`
+	Type       string `json:"type"`
+	Title      string `json:"title"`
+	Status     int    `json:"status"`
+	Detail     string `json:"detail"`
+	Kind       string `json:"kind,omitempty"`       // a stable word
+	Diagnostic string `json:"diagnostic,omitempty"` // names the log line and the audit row
+	RequestID  string `json:"requestId"`
 }

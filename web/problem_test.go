@@ -95,8 +95,10 @@ func TestDatabaseUnavailable(t *testing.T) {
 }
 
 func TestPanicIsAPage(t *testing.T) {
-	c := config(t, nil, "") // a nil pool panics
-	res := get(t, New(c), "/runs", "Accept", "text/html")
+	d := newWorld(t).Database
+	c := config(t, d, "")
+	c.DB = nil
+	res := get(t, signIn(t, c, "reader").as(New(c)), "/runs", "Accept", "text/html")
 	if res.StatusCode != http.StatusInternalServerError || !strings.Contains(res.body, "Something went wrong") || strings.Contains(res.body, "nil pointer") {
 		t.Errorf("GET /runs that panics = %d %s, want a bare 500 page", res.StatusCode, res.body)
 	}

@@ -14,6 +14,8 @@ import (
 
 const pageSize = 50
 
+var runsQuery = []string{"project", "status", "task", "trigger", "since", "until", "after"}
+
 // runsJSON is a list of Runs for a client. Next is the address of the following part, empty at the end.
 type runsJSON struct {
 	NowMS int64         `json:"nowMs"` // the database clock
@@ -22,7 +24,7 @@ type runsJSON struct {
 }
 
 func (s *server) runs(c echo.Context) error {
-	q, err := query(c, "project", "status", "task", "trigger", "since", "until", "after")
+	q, err := query(c, runsQuery...)
 	if err != nil {
 		return err
 	}
@@ -88,24 +90,18 @@ func (s *server) runsPage(c echo.Context, v viewer, q url.Values, list []run.Sum
 	if q.Get("after") != "" {
 		page.Newest = s.links.url("/runs", with(q, "after", ""))
 	}
-	page.Empty = s.noRuns(page.Filtered || page.Newest != "", len(v.projects) == 0)
+	page.Empty = s.noRuns(page.Filtered || page.Newest != "")
 	return page
 }
 
-func (s *server) noRuns(filtered, noProjects bool) templates.Empty {
-	switch {
-	case noProjects:
-		return noProject
-	case filtered:
+func (s *server) noRuns(filtered bool) templates.Empty {
+	if filtered {
 		return templates.Empty{Why: "No Run matches.", What: "The filters leave none: widen them, or look at every Run.",
 			Link: templates.Link{Text: "Every Run", URL: s.links.runs()}}
 	}
 	return templates.Empty{Why: "No Run has been admitted yet.", What: "A Run appears when a Trigger falls due. See when the next one does.",
 		Link: templates.Link{Text: "Schedules", URL: s.links.url("/schedules", nil)}}
 }
-
-var noProject = templates.Empty{Why: "There is no Project you may see.",
-	What: "Publish one with console apply -f FILE, or ask the owner of a Project for a role in it."}
 
 func (s *server) runRows(list []run.Summary, nowMS int64) []templates.RunRow {
 	var rows []templates.RunRow

@@ -22,6 +22,8 @@ const (
 	runsShown = 10
 )
 
+var scheduleQuery = []string{"account", "from", "to"}
+
 // oneScheduleJSON is one Schedule for a client.
 type oneScheduleJSON struct {
 	scheduler.Detail
@@ -32,7 +34,7 @@ type oneScheduleJSON struct {
 }
 
 func (s *server) schedule(c echo.Context) error {
-	q, err := query(c, "account", "from", "to")
+	q, err := query(c, scheduleQuery...)
 	if err != nil {
 		return err
 	}

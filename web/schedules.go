@@ -10,6 +10,8 @@ import (
 	"github.com/qinglong/console/web/templates"
 )
 
+var schedulesQuery = []string{"project", "state", "q", "after"}
+
 // scheduleJSON is a Schedule for a client: with what its content says about time, unless it cannot be read.
 type scheduleJSON struct {
 	scheduler.Summary
@@ -35,7 +37,7 @@ type schedulesJSON struct {
 }
 
 func (s *server) schedules(c echo.Context) error {
-	q, err := query(c, "project", "state", "q", "after")
+	q, err := query(c, schedulesQuery...)
 	if err != nil {
 		return err
 	}
@@ -98,15 +100,12 @@ func (s *server) schedulesPage(c echo.Context, v viewer, q url.Values, list []sc
 	if q.Get("after") != "" {
 		page.First = s.links.url("/schedules", with(q, "after", ""))
 	}
-	page.Empty = s.noSchedules(page.Filtered || page.First != "", len(v.projects) == 0)
+	page.Empty = s.noSchedules(page.Filtered || page.First != "")
 	return page
 }
 
-func (s *server) noSchedules(filtered, noProjects bool) templates.Empty {
-	switch {
-	case noProjects:
-		return noProject
-	case filtered:
+func (s *server) noSchedules(filtered bool) templates.Empty {
+	if filtered {
 		return templates.Empty{Why: "No Schedule matches.", What: "The filters leave none: widen them, or look at every Schedule.",
 			Link: templates.Link{Text: "Every Schedule", URL: s.links.url("/schedules", nil)}}
 	}

@@ -6,6 +6,10 @@
 // first byte is written. A read names the Projects its viewer may see, and what lies outside them is answered exactly
 // like what does not exist. Every link is made by [links.url], so the console works below any base path.
 //
+// Every route says in [server.routes] what a request must bring. Whether somebody is signed in is decided before anything
+// of the route is: signed out, an address that exists and one that does not get the same answer. Where a signed-out
+// reader was going is kept as a route, its ids and its query, and never as an address.
+//
 // No rule lives here: what is due, allowed, late or terminal is decided where it is owned.
 package web
 
@@ -22,7 +26,8 @@ import (
 	"github.com/qinglong/console/web/static"
 )
 
-// Config is everything the console needs. All fields but AllowedHosts and Banner are required.
+// Config is everything the console needs. All fields but AllowedHosts, Banner, FrameAncestors and FormAction are
+// required.
 type Config struct {
 	DB        pg.Querier // as role ql3_console
 	Log       *slog.Logger
@@ -34,7 +39,7 @@ type Config struct {
 	AllowedHosts []string
 	Banner       string // said on top of every page
 
-	Identity *Identity // who is at the browser
+	Identity *Identity
 	// FrameAncestors are the same-site origins that may frame the read-only pages; empty is none. FormAction are the
 	// origins besides the console's own that its forms may lead to, such as a proxy's sign-in.
 	FrameAncestors, FormAction []string
@@ -53,55 +58,54 @@ type Identity struct {
 	Cookies     oidc.Cookies
 }
 
-// The paths, below the public URL, that an identity provider is told.
-const (
-	CallbackPath    = "/auth/callback"
-	SignedOutPath   = "/auth/signed-out" // where the provider leads back to once it has signed somebody out
-	BackChannelPath = "/auth/backchannel-logout"
-)
-
 type server struct {
 	Config
-	links  links
-	viewer func(echo.Context) (viewer, error) // the one place that says what a request may see
+	links      links
+	declared   map[string]route // by method and whole path
+	protection *http.CrossOriginProtection
 }
 
 // New returns the console's handler.
 func New(c Config) http.Handler { return newServer(c).handler() }
 
 func newServer(c Config) *server {
-	s := &server{Config: c, links: links{base: strings.TrimSuffix(c.PublicURL.Path, "/")}}
-	s.viewer = s.everyProject
+	s := &server{Config: c, declared: map[string]route{}, protection: http.NewCrossOriginProtection(),
+		links: links{base: strings.TrimSuffix(c.PublicURL.Path, "/"), pages: map[string]route{}}}
+	for _, r := range s.routes() {
+		if r.name != "" && r.path != "" {
+			s.links.pages[r.name] = r
+		}
+		for _, method := range r.methods() {
+			s.declared[method+" "+s.links.base+r.path] = r
+		}
+	}
+	// A URL without a host is refused here, and then trusts nothing.
+	_ = s.protection.AddTrustedOrigin((&url.URL{Scheme: c.PublicURL.Scheme, Host: c.PublicURL.Host}).String())
 	return s
 }
 
+// handler puts what every request goes through in its order. A refusal early in it costs least.
 func (s *server) handler() http.Handler {
 	e := echo.New()
 	e.HTTPErrorHandler = s.fail
-	e.Use(nameRequest, secure, recoverPanic, s.onlyAllowedHosts, limitBody, limitTime)
-	s.routes(e)
+	e.Use(
+		nameRequest,
+		s.secure,
+		recoverPanic,
+		limitBody,
+		s.limitTime,
+		s.onlyAllowedHosts,
+		s.identify, // and nothing below reads a header that names somebody
+		s.onlyOwnOrigin,
+		s.limitRate,
+		s.loadSession,
+		s.authenticate, // and nothing below is reached without a session, unless its route is open
+		s.onlyForms,
+	)
+	for _, r := range s.routes() {
+		e.Match(r.methods(), s.links.base+r.path, r.handle)
+	}
 	return e
-}
-
-func (s *server) routes(e *echo.Echo) {
-	get := func(path string, h echo.HandlerFunc) {
-		e.Match([]string{http.MethodGet, http.MethodHead}, s.links.base+path, h)
-	}
-	get("/", s.overview)
-	get("/schedules", s.schedules)
-	get("/schedules.json", s.schedules)
-	get("/schedules/:project/:trigger", s.schedule)
-	get("/schedules/:project/:trigger"+accountPath, s.account)
-	get("/schedules/:project/:trigger"+accountPath+".json", s.account)
-	get("/runs", s.runs)
-	get("/runs.json", s.runs)
-	get("/runs/:id", s.run)
-	get("/"+static.Dir+"*", s.static)
-	get("/livez", s.livez)
-	get("/readyz", s.readyz)
-	if s.links.base != "" {
-		get("", s.overview) // a base path without its slash
-	}
 }
 
 // livez says that the process answers.

@@ -1,22 +1,53 @@
 package web
 
 import (
+	"net/http"
+	"strings"
+
 	"github.com/labstack/echo/v4"
 
-	"github.com/qinglong/console/internal/scheduler"
+	"github.com/qinglong/console/internal/oidc"
+	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/web/templates"
 )
 
-// viewer is who asks, as far as reading goes: the Projects they may see, and the database clock when they asked, by
-// which everything on their page is judged.
+// viewer is who asks: what they may do, the Projects of which the route may tell them, and the database clock when they
+// asked, by which everything on their page is judged. It is read for every request and never kept past it.
 type viewer struct {
-	projects []scheduler.Project
+	access   policy.Access
+	projects []policy.Project
 	nowMS    int64
 }
 
-// everyProject is the viewer of every request until people sign in: one who may see every Project.
-func (s *server) everyProject(c echo.Context) (viewer, error) {
-	projects, nowMS, err := scheduler.Projects(c.Request().Context(), s.DB)
-	return viewer{projects: projects, nowMS: nowMS}, err
+// viewer reads what the session's user may do now. That they may do nowhere what the route needs is an error.
+func (s *server) viewer(c echo.Context) (viewer, error) {
+	ctx := c.Request().Context()
+	session, err := oidc.Current(ctx)
+	if err != nil {
+		return viewer{}, err
+	}
+	v := viewer{}
+	if v.access, err = policy.ReadAccess(ctx, s.DB, session.UserID); err != nil {
+		return viewer{}, err
+	}
+	if !v.access.Active {
+		return viewer{}, &oidc.Ended{Reason: string(policy.UserDisabled)} // since the session was read
+	}
+	all, nowMS, err := policy.Projects(ctx, s.DB)
+	if err != nil {
+		return viewer{}, err
+	}
+	v.nowMS = nowMS
+	needed := policy.Permission(s.routeOf(c).need)
+	for _, p := range all {
+		if v.access.Decide(p.ID, needed).Allowed {
+			v.projects = append(v.projects, p)
+		}
+	}
+	if len(v.projects) == 0 {
+		return viewer{}, s.noRole(session, v.access, needed)
+	}
+	return v, nil
 }
 
 // sees returns the ids of the viewer's Projects, restricted to one unless only is empty. A Project that does not exist
@@ -30,3 +61,55 @@ func (v viewer) sees(only string) []string {
 	}
 	return ids
 }
+
+// noRole tells somebody who is signed in, and may do nowhere what is needed, how that is granted.
+func (s *server) noRole(session oidc.Session, a policy.Access, needed policy.Permission) problem {
+	p := newProblem(http.StatusForbidden, "No role", "You are signed in, but no Project has given you a role yet.", "Nothing was looked up.",
+		"Send this command to an owner of the Project you need; with its name in place of PROJECT it lets you read there.", nil)
+	p.kind, p.command = string(policy.NotVisible), grantCommand(session)
+	p.pairs = []templates.Pair{{Name: "Issuer", Mono: visible(session.Issuer)}, {Name: "Subject", Mono: visible(session.Subject)}}
+	p.back = templates.Link{Text: "Your account", URL: s.links.url(profilePath, nil)}
+	if len(a.Visible()) > 0 {
+		p.what, p.kind = "You may do this in none of your Projects.", string(policy.RoleMissing)
+		p.next, p.command = "It takes the role "+words(rolesWith(needed))+". Ask an owner of the Project for one.", ""
+	}
+	return p
+}
+
+func rolesWith(p policy.Permission) []policy.Role {
+	var roles []policy.Role
+	for _, r := range policy.Roles() {
+		if r.May(p) {
+			roles = append(roles, r)
+		}
+	}
+	return roles
+}
+
+// words lists alternatives.
+func words[T ~string](list []T) string {
+	var b strings.Builder
+	for i, x := range list {
+		switch {
+		case i > 0 && i == len(list)-1:
+			b.WriteString(" or ")
+		case i > 0:
+			b.WriteString(", ")
+		}
+		b.WriteString(string(x))
+	}
+	return b.String()
+}
+
+// grantCommand is what an owner runs to give the session's user a role. A subject that cannot be shown as it is, and so
+// not be copied, is named by the user's id.
+func grantCommand(session oidc.Session) string {
+	who := "--subject " + quoted(session.Issuer) + " " + quoted(session.Subject)
+	if visible(session.Issuer+session.Subject) != session.Issuer+session.Subject {
+		who = "--user " + session.UserID.String()
+	}
+	return "console grant --project PROJECT --role " + string(policy.Viewer) + " " + who
+}
+
+// quoted is s as one word of a shell.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

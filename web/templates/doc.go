@@ -8,7 +8,9 @@ package templates
 // Page is what surrounds every page's own content.
 type Page struct {
 	Title      string
-	Nav        []NavLink
+	Nav        []NavLink // empty when nobody is signed in
+	Who        Who
+	Refresh    string // where the page goes on to by itself at once, if not empty
 	Home       string
 	Stylesheet string
 	Script     string
@@ -368,5 +370,7 @@ type Problem struct {
 	What    string
 	NotDone string
 	Next    string
+	Command string // to be copied, if there is one
+	Pairs   []Pair
 	Back    Link
 }

@@ -1,0 +1,167 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/qinglong/console/internal/oidc"
+	"github.com/qinglong/console/web/templates"
+)
+
+const assertedKey = "asserted"
+
+// asserted is what the proxy in front says of who is at the browser.
+type asserted struct {
+	identity oidc.Identity
+	err      error
+}
+
+// identify reads what a proxy says of its user, and takes every header that could say so away.
+func (s *server) identify(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if s.routeOf(c).need == machine {
+			return next(c)
+		}
+		i, err := s.Identity.Proxy.Identify(c.Request())
+		c.Set(assertedKey, asserted{i, err})
+		return next(c)
+	}
+}
+
+// client is where the request comes from, for limits and the audit.
+func (s *server) client(c echo.Context) oidc.Client {
+	peer, claimed := s.Identity.Trusted.ClientAddress(c.Request())
+	return oidc.Client{Peer: peer, Claimed: claimed, UserAgent: c.Request().UserAgent(), RequestID: requestID(c)}
+}
+
+// loadSession reads the session of every request that could have one.
+func (s *server) loadSession(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if s.routeOf(c).need == machine {
+			return next(c)
+		}
+		ctx, err := s.Identity.Sessions.Load(c.Request(), true)
+		if err == nil && s.Identity.Proxy.Enforced() {
+			ctx, err = s.fromProxy(c, ctx)
+		}
+		if err != nil {
+			return err
+		}
+		c.SetRequest(c.Request().WithContext(ctx))
+		return next(c)
+	}
+}
+
+// fromProxy holds the session to the proxy's word. A session begins with a page that somebody opens; that of an open
+// route may do without.
+func (s *server) fromProxy(c echo.Context, ctx context.Context) (context.Context, error) {
+	said := c.Get(assertedKey).(asserted)
+	if said.err != nil {
+		return nil, said.err
+	}
+	open := s.routeOf(c).need.open()
+	_, none := oidc.Current(ctx)
+	if none != nil && open {
+		return ctx, nil
+	}
+	begins := isVisit(c)
+	if none != nil && begins {
+		if err := s.takeOne(c); err != nil {
+			return nil, err
+		}
+	}
+	return s.Identity.Sessions.FromProxy(ctx, c.Response(), said.identity, s.client(c), begins, s.Log)
+}
+
+// authenticate lets nobody signed out past, unless the route is open. Somebody who opened a page is led to sign in and
+// back; a form, a script or a client is told.
+func (s *server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		_, err := oidc.Current(c.Request().Context())
+		switch {
+		case err == nil || s.routeOf(c).need.open():
+			return next(c)
+		case !isVisit(c):
+			return err
+		case isFramed(c.Request()):
+			return s.openAtTop(c)
+		}
+		s.keepGoing(c)
+		return c.Redirect(http.StatusSeeOther, s.links.url(signInPath, nil))
+	}
+}
+
+// isVisit reports whether the request is for a page that somebody opens, and not a form's, a script's or a client's.
+// Browsers say so; where nothing does, a GET that asks for no JSON is one.
+func isVisit(c echo.Context) bool {
+	r := c.Request()
+	if r.Method != http.MethodGet && r.Method != http.MethodHead || wantsJSON(c) {
+		return false
+	}
+	return isTop(r) || isFramed(r)
+}
+
+// isTop reports whether the whole window shows the answer.
+func isTop(r *http.Request) bool {
+	dest := r.Header.Get("Sec-Fetch-Dest")
+	return dest == "" || dest == "document"
+}
+
+func isFramed(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Dest") {
+	case "iframe", "frame", "embed", "object":
+		return true
+	}
+	return false
+}
+
+// openAtTop is what a frame shows whose user is signed out, or whose parent is of another site: signing in is never done
+// in a frame.
+func (s *server) openAtTop(c echo.Context) error {
+	there := s.links.url("/", nil)
+	if going, ok := s.goingTo(c); ok {
+		there, _ = s.links.route(going)
+	}
+	return writeHTML(c, http.StatusUnauthorized, templates.NoticePage(templates.Notice{
+		Page:      s.page(c, "Signed out", "", 0),
+		Sentences: []templates.Sentence{{Lead: "You are not signed in here.", Rest: "Signing in needs a window of its own."}},
+		Links:     []templates.Link{{Text: "Open the console", URL: there}}, Top: true,
+	}))
+}
+
+// signedOutProblem tells a form, a script or a client that its session is over.
+func (s *server) signedOutProblem(ended *oidc.Ended) problem {
+	p := newProblem(http.StatusUnauthorized, "Signed out", strings.TrimSpace("You are not signed in. "+endedWords[ended.Reason]), nothing,
+		"Sign in, and then do it again.", ended)
+	p.kind, p.back = ended.Reason, templates.Link{Text: "Sign in", URL: s.links.url(signInPath, nil)}
+	if s.Identity.Proxy.Enforced() {
+		p.next, p.back = "Open the console again, and then do it again.", templates.Link{Text: "Open the console", URL: s.links.url("/", nil)}
+	}
+	return p
+}
+
+// endedWords say why a session is over. Having had none needs no words.
+var endedWords = map[string]string{
+	"expired":               "Your session had lasted as long as a session may.",
+	"idle":                  "Your session ended because nothing was done in it for a while.",
+	"renewed":               "This browser's session has since been renewed.",
+	"signed_out":            "You signed out.",
+	"signed_out_everywhere": "You signed out everywhere.",
+	"backchannel_logout":    "The identity provider ended your session.",
+	"user_disabled":         "Your account is disabled. Ask an administrator to enable it.",
+	"user_switched":         "The sign-in proxy now names another user.",
+	"replaced":              "This browser signed in again since.",
+}
+
+// endedReason is why the request has no session, "none" when it brought none and "" when it has one.
+func endedReason(ctx context.Context) string {
+	_, err := oidc.Current(ctx)
+	if ended, ok := errors.AsType[*oidc.Ended](err); ok {
+		return ended.Reason
+	}
+	return ""
+}

@@ -1,0 +1,107 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/qinglong/console/internal/oidc"
+	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/web/templates"
+)
+
+const profilePath = "/account"
+
+// userName is what a session's user is called.
+func userName(session oidc.Session) string {
+	for _, name := range []string{session.Name, session.Email, session.Subject} {
+		if name != "" {
+			return shorten(visible(name), listName)
+		}
+	}
+	return "somebody"
+}
+
+// profileFacts is what a user is told about themselves, before it is worded.
+type profileFacts struct {
+	session oidc.Session
+	access  policy.Access
+	devices []oidc.Device
+}
+
+// profile shows who is signed in, what they may do, and where else they are signed in. It needs no role: it is where one
+// learns that one has none.
+func (s *server) profile(c echo.Context) error {
+	if _, err := query(c); err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	session, err := oidc.Current(ctx)
+	if err != nil {
+		return err
+	}
+	f := profileFacts{session: session}
+	if f.access, err = policy.ReadAccess(ctx, s.DB, session.UserID); err != nil {
+		return err
+	}
+	if f.devices, err = s.Identity.Sessions.List(ctx, session.UserID); err != nil {
+		return err
+	}
+	return writeHTML(c, http.StatusOK, templates.ProfilePage(s.profilePage(c, f)))
+}
+
+func (s *server) profilePage(c echo.Context, f profileFacts) templates.Profile {
+	now := f.session.NowMS
+	page := templates.Profile{
+		Page: s.page(c, "Your account", "", now), Name: userName(f.session), Identity: identityPairs(f.session),
+		SignOut: s.links.url(signOutPath, nil), Everywhere: s.links.url(signOutEverywherePath, nil),
+		NoRoles: templates.Empty{Why: "No Project has given you a role yet.", What: "Send the command above to an owner of the Project you need."},
+	}
+	for _, id := range f.access.Visible() {
+		page.Roles = append(page.Roles, s.projectRole(f.access.Bindings[id]))
+	}
+	if len(page.Roles) == 0 {
+		page.Command = grantCommand(f.session)
+	}
+	for _, d := range f.devices {
+		page.Sessions = append(page.Sessions, device(d, f.session, now))
+	}
+	return page
+}
+
+func identityPairs(session oidc.Session) []templates.Pair {
+	list := []templates.Pair{{Name: "Issuer", Mono: visible(session.Issuer)}, {Name: "Subject", Mono: visible(session.Subject)},
+		{Name: "User", Mono: session.UserID.String()}}
+	if session.Email != "" {
+		verified := map[bool]string{true: "verified by the issuer", false: "not verified by the issuer, and so proves nothing"}[session.EmailVerified]
+		list = append(list, templates.Pair{Name: "E-mail", Mono: visible(session.Email), Note: verified, Tone: "soft"})
+	}
+	return append(list, templates.Pair{Name: "Signed in with", Note: origins[session.Origin]})
+}
+
+// origins say how a session began. None is more than a single factor.
+var origins = map[oidc.Origin]string{
+	oidc.OriginOIDC:         "the identity provider",
+	oidc.OriginProxyJWT:     "the sign-in proxy, by its signed word",
+	oidc.OriginProxyHeaders: "the sign-in proxy, by its headers",
+}
+
+func (s *server) projectRole(b policy.Binding) templates.Role {
+	r := templates.Role{Project: templates.Link{Text: shorten(visible(b.ProjectName), listName), URL: s.links.runs("project", b.ProjectID)}, ID: b.ProjectID, Role: string(b.Role)}
+	if !b.ProjectActive {
+		r.Note = "archived: read-only"
+	}
+	return r
+}
+
+func device(d oidc.Device, current oidc.Session, nowMS int64) templates.Device {
+	row := templates.Device{Agent: "unknown", Where: d.Peer, Began: instant(d.CreatedAtMS, nowMS), Seen: instant(d.LastSeenAtMS, nowMS),
+		Ends: instant(min(d.ExpiresAtMS, d.LastSeenAtMS+d.IdleMS), nowMS), Current: d.ID == current.ID}
+	if d.UserAgent != "" {
+		row.Agent = shorten(visible(d.UserAgent), listText)
+	}
+	if d.Claimed != "" {
+		row.Where = d.Claimed + " by way of " + d.Peer
+	}
+	return row
+}

@@ -1,0 +1,116 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/qinglong/console/internal/oidc"
+	"github.com/qinglong/console/web/templates"
+)
+
+// The paths, below the public URL, that an identity provider is told.
+const (
+	CallbackPath    = "/auth/callback"
+	SignedOutPath   = "/auth/signed-out" // where the provider leads back to once it has signed somebody out
+	BackChannelPath = "/auth/backchannel-logout"
+)
+
+const signInPath = "/auth/sign-in"
+
+// ownSignIn reports whether people sign in here, and not at a proxy in front.
+func (s *server) ownSignIn() bool { return s.Identity.SignIn != nil && !s.Identity.Proxy.Enforced() }
+
+// signIn is the page that leads to the identity provider. It needs no cookie, and nothing begins before its button.
+func (s *server) signIn(c echo.Context) error {
+	page := templates.Notice{Page: s.page(c, "Sign in", "", 0)}
+	session, err := oidc.Current(c.Request().Context())
+	switch {
+	case err == nil:
+		page.Sentences = []templates.Sentence{{Lead: "You are signed in", Rest: "as " + userName(session) + "."}}
+		page.Links = []templates.Link{{Text: "Go on", URL: s.links.url("/", nil)}}
+	case !s.ownSignIn():
+		page.Sentences = []templates.Sentence{{Lead: "People sign in at the proxy", Rest: "in front of this console."}}
+		page.Links = []templates.Link{{Text: "Open the console", URL: s.links.url("/", nil)}}
+	default:
+		s.offerSignIn(c, &page)
+	}
+	return writeHTML(c, http.StatusOK, templates.NoticePage(page))
+}
+
+func (s *server) offerSignIn(c echo.Context, page *templates.Notice) {
+	page.Sentences = []templates.Sentence{{Lead: "Sign in", Rest: "to see what runs."}}
+	if why := endedWords[endedReason(c.Request().Context())]; why != "" {
+		page.Sentences = []templates.Sentence{{Lead: why, Rest: "Sign in to go on."}}
+	}
+	page.Action, page.Button = s.links.url(signInPath, nil), "Sign in"
+	page.Pairs = []templates.Pair{{Name: "Identity provider", Mono: s.Identity.Provider.Issuer()}}
+	if going := s.rememberedRoute(c); going.Name != "" {
+		there, _ := s.links.route(going)
+		page.Pairs = append(page.Pairs, templates.Pair{Name: "Then", Mono: there})
+	}
+	if s.Identity.Provider.Status() != nil {
+		page.Warning = "The identity provider cannot be reached at present, so signing in may fail. Everything scheduled goes on, and so do sessions that exist."
+	}
+}
+
+// startSignIn begins a sign-in for a window. It answers with a page that goes on by itself, because browsers hold every
+// redirect that follows a form to the page's form-action, and providers redirect on.
+func (s *server) startSignIn(c echo.Context) error {
+	if !isTop(c.Request()) {
+		return foreignForm(errors.New("a sign-in was started by what is no window"))
+	}
+	binder := s.Identity.Cookies.EnsureBinder(c.Response(), c.Request())
+	there, err := s.Identity.SignIn.Start(c.Request().Context(), binder, s.rememberedRoute(c), s.client(c))
+	if err != nil {
+		return s.signInProblem(c, err)
+	}
+	return s.goOn(c, there)
+}
+
+// goOn leads to the identity provider. The address holds what only this browser may know for the next minutes.
+func (s *server) goOn(c echo.Context, there string) error {
+	page := templates.Notice{Page: s.page(c, "Going on to the identity provider", "", 0),
+		Sentences: []templates.Sentence{{Lead: "Going on", Rest: "to the identity provider."}}, Links: []templates.Link{{Text: "Go on", URL: there}}}
+	page.Refresh = there
+	b, err := render(c, templates.NoticePage(page))
+	if err != nil {
+		return err
+	}
+	return c.HTMLBlob(http.StatusOK, b)
+}
+
+// callback takes the provider's answer and leads to where the user was going.
+func (s *server) callback(c echo.Context) error {
+	r := c.Request()
+	outcome, err := s.Identity.SignIn.Callback(r.Context(), c.Response(), s.Identity.Cookies.Binder(r), r.URL.Query(), s.client(c))
+	if err != nil {
+		return s.signInProblem(c, err)
+	}
+	s.rememberRoute(c, oidc.Route{})
+	there, ok := s.links.route(outcome.Route)
+	if !ok { // another version of this console kept it
+		there = s.links.url("/", nil)
+	}
+	return c.Redirect(http.StatusSeeOther, there)
+}
+
+// signInProblem words a refusal, and keeps where its user was going for the next try.
+func (s *server) signInProblem(c echo.Context, err error) error {
+	refusal, ok := errors.AsType[*oidc.Refusal](err)
+	if !ok {
+		return err
+	}
+	p := refused(refusal)
+	p.back = templates.Link{Text: "To the sign-in page", URL: s.links.url(signInPath, nil)}
+	if refusal.Route == nil {
+		return p
+	}
+	s.rememberRoute(c, *refusal.Route)
+	there, known := s.links.route(*refusal.Route)
+	if _, err := oidc.Current(c.Request().Context()); err == nil && known {
+		p.back = templates.Link{Text: "Go on", URL: there}
+	}
+	return p
+}

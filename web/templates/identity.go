@@ -1,0 +1,51 @@
+package templates
+
+// Who is the signed-in user, in the navigation. It is empty when nobody is.
+type Who struct {
+	Name    string
+	URL     string // of their own page
+	SignOut string // where the form goes that signs out
+}
+
+// Notice is a page of few words and one thing to do next: of signing in and out.
+type Notice struct {
+	Page
+	Sentences []Sentence
+	Warning   string
+	Pairs     []Pair
+	Action    string // where its form goes, if it has one
+	Button    string
+	Links     []Link
+	Top       bool // its links leave the frame it is in
+}
+
+// Profile is what a user is told about themselves.
+type Profile struct {
+	Page
+	Name       string
+	Identity   []Pair
+	Roles      []Role
+	NoRoles    Empty
+	Command    string // that an owner runs to give a first role
+	Sessions   []Device
+	SignOut    string
+	Everywhere string // where the form goes that ends every session
+}
+
+// Role is what a user is in one Project.
+type Role struct {
+	Project Link
+	ID      string
+	Role    string
+	Note    string
+}
+
+// Device is one live session.
+type Device struct {
+	Agent   string
+	Where   string
+	Began   Instant
+	Seen    Instant
+	Ends    Instant // if nothing is done in it
+	Current bool
+}
