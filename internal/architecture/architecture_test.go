@@ -207,7 +207,7 @@ func TestChecksFail(t *testing.T) {
 			[]string{"web/templates/a.go imports github.com/a-h/templ2, which web/templates may not: a template calls nothing of ours"}},
 		{"a test may", forbiddenImports, tree{packages: []pkg{{path: "internal/pg", files: []file{{path: "internal/pg/a_test.go", test: true, imports: []string{"migrations"}}}}, {path: "migrations"}}}, nil},
 		{"dev's server in serve", devImports, one("cmd/console", "main", file{path: "cmd/console/serve.go", imports: []string{"internal/dev/postgres"}}, file{path: "cmd/console/dev.go", imports: []string{"internal/dev/postgres"}}),
-			[]string{"cmd/console/serve.go imports internal/dev/postgres: outside tests only cmd/console/dev.go may"}},
+			[]string{"cmd/console/serve.go imports internal/dev/postgres: outside tests only cmd/console/dev.go and cmd/console/dev_identity.go may"}},
 		{"a test package in the product", testImports, with("internal/run", "internal/pg/pgtest"),
 			[]string{"internal/run/a.go imports internal/pg/pgtest: packages that end in test are for tests alone"}},
 		{"no comment", packageComments, one("web", "web", file{path: "web/a.go"}), []string{"package web has no package comment"}},

@@ -108,32 +108,35 @@ func Finish(ctx context.Context, q pg.Querier, l Lease, o Outcome) (err error) {
 	return l.move(ctx, q, o.Status, o, 0)
 }
 
+// moveSQL writes times by the database clock, but never one before what it follows: a clock that was set back must not
+// keep an end from being recorded.
 const moveSQL = `
 WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms
 ), held AS MATERIALIZED (
-    SELECT r.id AS run_id, a.id AS attempt_id, r.event_sequence + 1 AS sequence
+    SELECT r.id AS run_id, a.id AS attempt_id, r.event_sequence + 1 AS sequence,
+        greatest((SELECT ms FROM clock), r.queued_at_ms, r.started_at_ms, a.created_at_ms, a.started_at_ms) AS ms
     FROM run_attempts a JOIN runs r ON r.id = a.run_id
     WHERE a.id = $1 AND a.lease_token = $2 AND a.status = ANY($3) AND r.status = ANY($4)
     FOR UPDATE OF r, a
 ), attempt AS (
     UPDATE run_attempts a SET status = $5,
-        started_at_ms = CASE WHEN $5 = 'running' THEN clock.ms ELSE a.started_at_ms END,
-        deadline_at_ms = CASE WHEN $5 = 'running' THEN clock.ms + $6 ELSE a.deadline_at_ms END,
-        finished_at_ms = CASE WHEN $5 <> 'running' THEN clock.ms END,
+        started_at_ms = CASE WHEN $5 = 'running' THEN held.ms ELSE a.started_at_ms END,
+        deadline_at_ms = CASE WHEN $5 = 'running' THEN held.ms + $6 ELSE a.deadline_at_ms END,
+        finished_at_ms = CASE WHEN $5 <> 'running' THEN held.ms END,
         lease_token = CASE WHEN $5 = 'running' THEN a.lease_token END,
         lease_expires_at_ms = CASE WHEN $5 = 'running' THEN a.lease_expires_at_ms END,
         exit_code = $7, error_code = nullif($8, ''), error_summary = nullif($9, '')
-    FROM held, clock WHERE a.id = held.attempt_id
+    FROM held WHERE a.id = held.attempt_id
 ), event AS (
     INSERT INTO run_events (id, run_id, sequence, type, actor_type, actor_id, attempt_id, payload, created_at_ms)
     SELECT $10, run_id, sequence, 'run.' || $5, 'executor', $11, attempt_id,
-        jsonb_strip_nulls(jsonb_build_object('exit_code', $7::int, 'error_code', nullif($8, ''))), clock.ms FROM held, clock
+        jsonb_strip_nulls(jsonb_build_object('exit_code', $7::int, 'error_code', nullif($8, ''))), held.ms FROM held
 )
 UPDATE runs r SET status = $5, version = version + 1, event_sequence = held.sequence,
-    started_at_ms = CASE WHEN $5 = 'running' THEN clock.ms ELSE r.started_at_ms END,
-    finished_at_ms = CASE WHEN $5 <> 'running' THEN clock.ms END,
+    started_at_ms = CASE WHEN $5 = 'running' THEN held.ms ELSE r.started_at_ms END,
+    finished_at_ms = CASE WHEN $5 <> 'running' THEN held.ms END,
     error_code = nullif($8, ''), error_summary = nullif($9, '')
-FROM held, clock WHERE r.id = held.run_id`
+FROM held WHERE r.id = held.run_id`
 
 // move takes the Attempt and its Run, both under the lease, to one state: the same word names it in both.
 func (l Lease) move(ctx context.Context, q pg.Querier, to Status, o Outcome, timeout time.Duration) error {
