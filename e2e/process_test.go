@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,11 +33,53 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
+// A process runs until its test ends, which kills it, or until it ends by itself.
+type process struct {
+	cmd    *exec.Cmd
+	ended  chan struct{}
+	output *output
+}
+
+// start starts cmd and returns at once.
+func start(t testing.TB, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{cmd: cmd, ended: make(chan struct{}), output: &output{}}
+	cmd.Stdout, cmd.Stderr = p.output, p.output
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		cmd.Wait()
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("%s (process %d) wrote:\n%s", filepath.Base(cmd.Path), cmd.Process.Pid, p.output)
+		}
+	})
+	return p
+}
+
+func (p *process) kill() {
+	p.cmd.Process.Kill()
+	<-p.ended
+}
+
+// mustRun fails the test if p has ended.
+func (p *process) mustRun(t testing.TB) {
+	t.Helper()
+	select {
+	case <-p.ended:
+		t.Fatalf("%s ended with code %d:\n%s", filepath.Base(p.cmd.Path), p.cmd.ProcessState.ExitCode(), p.output)
+	default:
+	}
+}
+
 // A replica is one running `console serve`.
 type replica struct {
-	cmd     *exec.Cmd
-	ended   chan struct{}
-	output  *output
+	*process
+	public  string // ADDRESS of its public listener
 	machine string // http://ADDRESS of its machine listener
 }
 
@@ -70,35 +113,16 @@ func run(t testing.TB, vars map[string]string, stdin string, args ...string) {
 func serve(t testing.TB, program string, vars map[string]string, args ...string) *replica {
 	t.Helper()
 	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--machine-listen", "127.0.0.1:0", "--log-format", "json"}, args...)
-	r := &replica{cmd: command(program, vars, args...), ended: make(chan struct{}), output: &output{}}
-	r.cmd.Stdout, r.cmd.Stderr = r.output, r.output
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		r.cmd.Wait()
-		close(r.ended)
-	}()
-	t.Cleanup(func() {
-		r.cmd.Process.Kill()
-		<-r.ended
-		if t.Failed() {
-			t.Logf("replica %d wrote:\n%s", r.cmd.Process.Pid, r.output)
-		}
-	})
+	r := &replica{process: start(t, command(program, vars, args...))}
 	eventually(t, "serve is ready", func() bool { return r.isReady(t) })
 	return r
 }
 
 func (r *replica) isReady(t testing.TB) bool {
 	t.Helper()
-	select {
-	case <-r.ended:
-		t.Fatalf("serve ended with code %d:\n%s", r.cmd.ProcessState.ExitCode(), r.output)
-	default:
-	}
+	r.mustRun(t)
 	if r.machine == "" {
-		r.machine = r.output.listener()
+		r.public, r.machine = r.output.listeners()
 		return false
 	}
 	status, _ := r.get(t, "/readyz")
@@ -159,17 +183,17 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// listener is where the log says that the machine listener is, or "".
-func (o *output) listener() string {
+// listeners are where the log says that the public and the machine listener are, or "".
+func (o *output) listeners() (public, machine string) {
 	decoder := json.NewDecoder(strings.NewReader(o.String()))
 	for {
-		var line struct{ Msg, Machine string }
+		var line struct{ Msg, Public, Machine string }
 		err := decoder.Decode(&line)
 		if err == nil && line.Msg == "listening" {
-			return "http://" + line.Machine
+			return line.Public, "http://" + line.Machine
 		}
 		if err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
-			return ""
+			return "", ""
 		}
 	}
 }
