@@ -9,7 +9,6 @@ ALTER TABLE ql3.auth_transactions
     ADD COLUMN purpose    jsonb CONSTRAINT auth_transaction_purpose_is_set CHECK (
         jsonb_typeof(purpose) = 'array' AND jsonb_array_length(purpose) BETWEEN 1 AND 50),
     ADD COLUMN words      text CONSTRAINT auth_transaction_words_bounded CHECK (char_length(words) <= 500),
-    ADD COLUMN attempt    smallint NOT NULL DEFAULT 1 CONSTRAINT auth_transaction_attempt_bounded CHECK (attempt IN (1, 2)),
     ADD CONSTRAINT auth_transaction_session_by_kind CHECK ((kind = 'sign_in') = (session_id IS NULL) AND (kind = 'sign_in') = (user_id IS NULL)),
     ADD CONSTRAINT auth_transaction_purpose_by_kind CHECK (
         num_nonnulls(action, project_id, purpose) = CASE WHEN kind = 'step_up' THEN 3 ELSE 0 END);
@@ -109,4 +108,4 @@ ALTER TABLE ql3.runs DROP CONSTRAINT run_proof_exists;
 DROP TABLE ql3.step_up_proofs;
 DELETE FROM ql3.auth_transactions WHERE kind <> 'sign_in';
 ALTER TABLE ql3.auth_transactions DROP CONSTRAINT auth_transaction_session_by_kind, DROP CONSTRAINT auth_transaction_purpose_by_kind,
-    DROP COLUMN session_id, DROP COLUMN user_id, DROP COLUMN action, DROP COLUMN project_id, DROP COLUMN purpose, DROP COLUMN words, DROP COLUMN attempt;
+    DROP COLUMN session_id, DROP COLUMN user_id, DROP COLUMN action, DROP COLUMN project_id, DROP COLUMN purpose, DROP COLUMN words;

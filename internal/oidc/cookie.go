@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // Cookies are the names and attributes that every cookie of the console has, which follow from its public URL.
@@ -56,8 +57,11 @@ func (c Cookies) Read(r *http.Request, name string) string {
 }
 
 // Write sets a cookie that lives as long as the browser runs; "" removes it.
-func (c Cookies) Write(w http.ResponseWriter, name, value string) {
-	cookie := &http.Cookie{Name: c.Name(name), Value: value, Path: c.Path, Secure: c.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode}
+func (c Cookies) Write(w http.ResponseWriter, name, value string) { c.WriteFor(w, name, value, 0) }
+
+// WriteFor sets a cookie that lives for a while, which is rounded down to seconds; 0 is as long as the browser runs.
+func (c Cookies) WriteFor(w http.ResponseWriter, name, value string, d time.Duration) {
+	cookie := &http.Cookie{Name: c.Name(name), Value: value, Path: c.Path, MaxAge: int(d.Seconds()), Secure: c.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode}
 	if value == "" {
 		cookie.MaxAge = -1
 	}

@@ -31,6 +31,13 @@ const (
 	Replayed            Kind = "replayed"             // a logout token that was used before
 	NoIdentity          Kind = "no_identity"          // behind a proxy, a request without the proxy's word
 	AmbiguousIdentity   Kind = "ambiguous_identity"   // behind a proxy, a request with several
+	SessionEnded        Kind = "session_ended"        // the session that began a step-up is not the one that is there now
+	WrongSubject        Kind = "wrong_subject"        // somebody else signed in for a step-up
+	TooWeak             Kind = "too_weak"             // no rule of the assurance table is met
+	Unreadable          Kind = "unreadable_assurance" // acr, amr or acrs is not of the type it must have
+	NoAuthTime          Kind = "no_auth_time"         // the token does not say when its user authenticated
+	TooOld              Kind = "too_old"              // the authentication was not made for this
+	NotNew              Kind = "not_new"              // the authentication was accepted before, for a sign-in or another proof
 )
 
 // next is what to do about each kind.
@@ -48,6 +55,13 @@ var next = map[Kind]string{
 	Replayed:            "Nothing needs to be done: the token was honoured the first time.",
 	NoIdentity:          "Open the console through your organisation's sign-in proxy.",
 	AmbiguousIdentity:   "Tell your administrator: the proxy must replace the identity header, not add to it.",
+	SessionEnded:        "Sign in again, open the Run and begin again.",
+	WrongSubject:        "Verify again, at the provider, as the person you are signed in as here.",
+	TooWeak:             "Verify again with a second factor. If you did use one, tell your administrator what the provider sent; the step-up test page shows it.",
+	Unreadable:          "Tell your administrator what the provider sent; the step-up test page shows it.",
+	NoAuthTime:          "Tell your administrator: the provider must send auth_time in every ID token.",
+	TooOld:              "Verify again, and enter your credentials anew when the provider asks.",
+	NotNew:              "Verify again, and enter your credentials anew when the provider asks.",
 }
 
 // A Refusal says what was found and what to do next, in words that hold nothing of a token.
@@ -73,6 +87,11 @@ func (r *Refusal) because(cause error) *Refusal { r.cause = cause; return r }
 // denied audits and logs err when it is a refusal, gives it its diagnostic id, and returns it; or the error that kept the
 // audit row from being written, for a refusal must not be silent.
 func denied(ctx context.Context, q pg.Querier, log *slog.Logger, action string, actor policy.Actor, err error) error {
+	return deniedWith(ctx, q, log, policy.AuditEvent{Action: action, Outcome: policy.Denied, Actor: actor}, err)
+}
+
+// deniedWith is denied with an audit row that says more than the actor.
+func deniedWith(ctx context.Context, q pg.Querier, log *slog.Logger, event policy.AuditEvent, err error) error {
 	refusal, ok := errors.AsType[*Refusal](err)
 	if !ok {
 		return err
@@ -80,12 +99,14 @@ func denied(ctx context.Context, q pg.Querier, log *slog.Logger, action string, 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout) // also of a browser that has gone
 	defer cancel()
 	refusal.Diagnostic = diagnostic()
-	event := policy.AuditEvent{Action: action, Outcome: policy.Denied, Reason: policy.Reason(refusal.Kind), Actor: actor,
-		Detail: map[string]any{"diagnostic": refusal.Diagnostic, "found": refusal.Found}}
+	if event.Detail == nil {
+		event.Detail = map[string]any{}
+	}
+	event.Reason, event.Detail["diagnostic"], event.Detail["found"] = policy.Reason(refusal.Kind), refusal.Diagnostic, refusal.Found
 	if err := policy.WriteAudit(ctx, q, event); err != nil {
 		return err
 	}
-	attrs := []any{"action", action, "kind", refusal.Kind, "found", refusal.Found, "diagnostic", refusal.Diagnostic, "request_id", actor.RequestID}
+	attrs := []any{"action", event.Action, "kind", refusal.Kind, "found", refusal.Found, "diagnostic", refusal.Diagnostic, "request_id", event.Actor.RequestID}
 	if refusal.cause != nil {
 		attrs = append(attrs, "cause", shorten(refusal.cause.Error(), 300))
 	}

@@ -57,7 +57,7 @@ type Outcome struct {
 // error is a [*Refusal] unless it is the database's; the session the browser had is then as it was.
 func (s *SignIn) Callback(ctx context.Context, w http.ResponseWriter, binder string, answer url.Values, c Client) (_ Outcome, err error) {
 	defer pg.Wrap(&err, "SignIn.Callback()")
-	t, err := spend(ctx, s.config.Authn, forSignIn, binder, single(answer, "state"))
+	t, err := spend(ctx, s.config.Authn, binder, single(answer, "state"), forSignIn)
 	if err != nil {
 		return Outcome{}, s.denied(ctx, c, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -38,7 +39,9 @@ type spent struct {
 	issuer    string
 	clientID  string
 	route     Route
+	begunAtMS int64
 	spentAtMS int64 // the database clock by which the answer is judged
+	stepUp    stepUpAsked
 }
 
 // begin stores a new transaction of the browser that holds binder.
@@ -81,8 +84,8 @@ func trim(ctx context.Context, q pg.Querier, binder string) error {
 
 // spend is the one statement by which a callback takes its transaction. Whoever comes second waits for the row and then
 // finds it spent.
-func spend(ctx context.Context, q pg.Querier, what purpose, binder, state string) (_ spent, err error) {
-	defer pg.Wrap(&err, "spend a %s", what)
+func spend(ctx context.Context, q pg.Querier, binder, state string, what ...purpose) (_ spent, err error) {
+	defer pg.Wrap(&err, "spend a %s", what[0])
 	if binder == "" || state == "" {
 		return spent{}, refuse(UnknownState, "The answer belongs to no sign-in that this browser began.")
 	}
@@ -90,11 +93,12 @@ func spend(ctx context.Context, q pg.Querier, what purpose, binder, state string
 	var route []byte
 	err = q.QueryRow(ctx, `
 		UPDATE auth_transactions SET consumed_at_ms = `+pg.ClockMS+`
-		WHERE state_hash = $1 AND binder_hash = $2 AND kind = $3 AND consumed_at_ms IS NULL AND expires_at_ms > `+pg.ClockMS+`
-		RETURNING id, nonce_hash, issuer, client_id, route, consumed_at_ms`,
-		hash(state), hash(binder), what).Scan(&t.id, &t.nonceHash, &t.issuer, &t.clientID, &route, &t.spentAtMS)
+		WHERE state_hash = $1 AND binder_hash = $2 AND kind = ANY($3) AND consumed_at_ms IS NULL AND expires_at_ms > `+pg.ClockMS+`
+		RETURNING id, nonce_hash, issuer, client_id, route, created_at_ms, consumed_at_ms, kind, session_id, user_id, coalesce(action, ''),
+			coalesce(project_id, ''), purpose, coalesce(words, '')`,
+		hash(state), hash(binder), what).Scan(append([]any{&t.id, &t.nonceHash, &t.issuer, &t.clientID, &route, &t.begunAtMS, &t.spentAtMS}, t.stepUp.fields()...)...)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return spent{}, whyNotSpent(ctx, q, what, binder, state)
+		return spent{}, whyNotSpent(ctx, q, binder, state, what)
 	}
 	if err != nil {
 		return spent{}, err
@@ -103,7 +107,7 @@ func spend(ctx context.Context, q pg.Querier, what purpose, binder, state string
 	return t, nil
 }
 
-func whyNotSpent(ctx context.Context, q pg.Querier, what purpose, binder, state string) error {
+func whyNotSpent(ctx context.Context, q pg.Querier, binder, state string, what []purpose) error {
 	var kind purpose
 	var binderHash, route []byte
 	var consumed bool
@@ -119,7 +123,7 @@ func whyNotSpent(ctx context.Context, q pg.Querier, what purpose, binder, state 
 	if subtle.ConstantTimeCompare(binderHash, hash(binder)) != 1 {
 		return refuse(UnknownState, "The answer belongs to a sign-in that another browser began.")
 	}
-	if kind != what {
+	if !slices.Contains(what, kind) {
 		return refuse(UnknownState, "The answer belongs to something else than this.")
 	}
 	refusal := refuse(Expired, "The sign-in was begun more than ten minutes ago.")
