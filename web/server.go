@@ -23,11 +23,12 @@ import (
 
 	"github.com/qinglong/console/internal/oidc"
 	"github.com/qinglong/console/internal/pg"
+	"github.com/qinglong/console/internal/runmgmt"
 	"github.com/qinglong/console/web/static"
 )
 
-// Config is everything the console needs. All fields but AllowedHosts, Banner, FrameAncestors and FormAction are
-// required.
+// Config is everything the console needs. All fields but Runs, StepUp, AllowedHosts, Banner, FrameAncestors and FormAction
+// are required.
 type Config struct {
 	DB        pg.Querier // as role ql3_console
 	Log       *slog.Logger
@@ -40,6 +41,8 @@ type Config struct {
 	Banner       string // said on top of every page
 
 	Identity *Identity
+	Runs     *runmgmt.Manager // nil: this replica is read-only, and says so
+	StepUp   *oidc.StepUp     // nil: nobody can verify here, and so nothing can be retried or stopped; its RedirectURL is the public URL with StepUpPath below it
 	// FrameAncestors are the same-site origins that may frame the read-only pages; empty is none. FormAction are the
 	// origins besides the console's own that its forms may lead to, such as a proxy's sign-in.
 	FrameAncestors, FormAction []string

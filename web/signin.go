@@ -15,6 +15,7 @@ const (
 	CallbackPath    = "/auth/callback"
 	SignedOutPath   = "/auth/signed-out" // where the provider leads back to once it has signed somebody out
 	BackChannelPath = "/auth/backchannel-logout"
+	StepUpPath      = "/auth/step-up" // the callback of a step-up
 )
 
 const signInPath = "/auth/sign-in"
