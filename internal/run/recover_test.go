@@ -191,3 +191,36 @@ func TestRecoverPassesByWorkInHand(t *testing.T) {
 		t.Errorf("Recover beside work in hand = %d, %v, want 0 at once", lost, err)
 	}
 }
+
+// A Run that was asked to stop before anybody began it is ended by whoever would have begun it; others are left alone.
+func TestCancelQueued(t *testing.T) {
+	const asked = `UPDATE runs SET cancel_requested_at_ms = created_at_ms, cancel_reason = 'user'`
+	tests := []struct {
+		name     string
+		progress int
+		drift    string
+		want     int64
+		shape    string
+	}{
+		{"nobody asked", 0, "", 0, "queued 1 2 | claimed | run.created,run.queued"},
+		{"asked while it waits", 0, asked, 1, "cancelled 2 3 cancelled | cancelled cancelled | run.created,run.queued,run.cancelled"},
+		{"asked, and handed out already", 1, asked, 0, "dispatching 2 3 | starting | run.created,run.queued,run.dispatching"},
+		{"asked, but not as admission leaves it", 0, asked + `; UPDATE run_attempts SET worker_id = 'w'`, 0, "queued 1 2 | claimed | run.created,run.queued"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRecovery(t)
+			r.advance(tt.progress)
+			if tt.drift != "" {
+				r.exec(tt.drift)
+			}
+			n, err := run.CancelQueued(t.Context(), r.runtime, "worker")
+			if err != nil || n != tt.want {
+				t.Errorf("CancelQueued = %d, %v, want %d", n, err, tt.want)
+			}
+			if got := r.shape(); got != tt.shape {
+				t.Errorf("after CancelQueued:\n%s, want\n%s", got, tt.shape)
+			}
+		})
+	}
+}

@@ -32,14 +32,14 @@ type Config struct {
 	Log   *slog.Logger
 
 	Lease      time.Duration // how long the database lets the worker be silent, default 15 s
-	RenewEvery time.Duration // default 5 s; well below Lease
+	RenewEvery time.Duration // default 1 s, which is how soon a request to stop is heard; well below Lease
 	PollEvery  time.Duration // between two looks for work when there is none, default 200 ms
 	TermGrace  time.Duration // between SIGTERM and SIGKILL, default 5 s
 }
 
 func (c Config) withDefaults() Config {
 	c.Lease = cmp.Or(c.Lease, 15*time.Second)
-	c.RenewEvery = cmp.Or(c.RenewEvery, 5*time.Second)
+	c.RenewEvery = cmp.Or(c.RenewEvery, time.Second)
 	c.PollEvery = cmp.Or(c.PollEvery, 200*time.Millisecond)
 	c.TermGrace = cmp.Or(c.TermGrace, 5*time.Second)
 	return c
@@ -67,10 +67,13 @@ func (c Config) work(ctx context.Context) {
 	}
 }
 
-// next executes one Run, or returns [run.ErrNoWork].
+// next executes one Run, or returns [run.ErrNoWork]. What was asked to stop before it began is ended first.
 func (c Config) next(ctx context.Context) error {
 	dispatchCtx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
+	if _, err := run.CancelQueued(dispatchCtx, c.Pool, c.Name); err != nil {
+		return err
+	}
 	w, err := run.Dispatch(dispatchCtx, c.Pool, c.Name, c.Lease)
 	if err != nil {
 		return err
