@@ -162,16 +162,15 @@ func (r GrantRequest) fits(was holder) error {
 	return nil
 }
 
-// write appends b. A mutation id that another transaction has used meanwhile is no row to skip over: at SERIALIZABLE,
-// DO NOTHING turns its 23505 into a 40001, and the next try sees the row.
+// write appends b. Every writer has looked for its mutation id first, so that at SERIALIZABLE one that another has used
+// meanwhile is a 40001 and no 23505, and the next try sees the row.
 func write(ctx context.Context, tx pgx.Tx, r GrantRequest, b Binding, was holder) error {
 	if err := raiseGuards(ctx, tx, []string{r.Project}); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO project_role_bindings (project_id, user_id, version, role, mutation_id, actor, reason, created_at_ms)
-		VALUES ($1, $2, $3, NULLIF($4, ''), $5, $6, NULLIF($7, ''), `+pg.ClockMS+`)
-		ON CONFLICT (mutation_id) DO NOTHING`, r.Project, r.User, b.Version, r.Role, r.MutationID, r.by(), r.Reason)
+		VALUES ($1, $2, $3, NULLIF($4, ''), $5, $6, NULLIF($7, ''), `+pg.ClockMS+`)`, r.Project, r.User, b.Version, r.Role, r.MutationID, r.by(), r.Reason)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/pg/pgtest"
@@ -186,6 +187,29 @@ func TestConcurrentGrantsOfOneMutation(t *testing.T) {
 	w.wantRows("(1)", `SELECT count(*) FROM security_audit_events`)
 }
 
+// What is refused is refused for what is so, not for what was so before another's change in flight.
+func TestRevokeWaitsForGrant(t *testing.T) {
+	w := newWorld(t)
+	r := asks(alice, policy.Viewer)
+	release := w.hold(w.super, `LOCK TABLE security_audit_events IN SHARE MODE`)
+	granted := w.grants(r)
+	w.blocked(1)
+	revoked := make(chan error, 1)
+	go func() {
+		_, err := policy.Revoke(t.Context(), w.admin, takes(r))
+		revoked <- err
+	}()
+	w.blocked(2)
+	release("COMMIT")
+	if err := <-revoked; err != nil {
+		t.Errorf("Revoke() of a role that is being granted = %v", err)
+	}
+	if o := <-granted; o.err != nil {
+		t.Errorf("Grant() = %v", o.err)
+	}
+	w.wantRows("(ops,a,1,viewer)\n(ops,a,2,)", selectBindings)
+}
+
 // Two Projects are two locks: there only the mutation id stands between the two.
 func TestOneMutationInTwoProjects(t *testing.T) {
 	w := newWorld(t)
@@ -228,13 +252,14 @@ func TestWaitingTransactionSeesChange(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
+			manager := w.db.Pool(t, migrations.RoleRunManager)
 			w.grant(asks(alice, policy.Operator))
 			release := w.hold(w.super, `LOCK TABLE security_audit_events IN SHARE MODE`) // the change's last step waits
 			changed := make(chan error, 1)
 			go func() { changed <- tt.do(w) }()
 			w.blocked(1)
 			saw := make(chan string, 1)
-			go func() { saw <- w.waitingRetry() }()
+			go func() { saw <- w.waitingRetry(manager) }()
 			w.blocked(2)
 			release("COMMIT")
 			if err := <-changed; err != nil {
@@ -247,16 +272,12 @@ func TestWaitingTransactionSeesChange(t *testing.T) {
 	}
 }
 
-// waitingRetry locks the Project and then reads what alice may do, as a retry does, and returns which try committed.
-func (w world) waitingRetry() (saw string) {
+// waitingRetry reads alice's policy fence as a retry does, over the lock of the Project, and tells which try committed.
+func (w world) waitingRetry(pool *pgxpool.Pool) (saw string) {
 	try := 0
-	err := pg.InTx(w.Context(), w.super, func(tx pgx.Tx) error {
+	err := pg.InTx(w.Context(), pool, func(tx pgx.Tx) error {
 		try++
-		if _, err := tx.Exec(w.Context(), `SELECT FROM projects WHERE id = 'ops' FOR NO KEY UPDATE`); err != nil {
-			return err
-		}
-		return tx.QueryRow(w.Context(), `SELECT (b.role, u.status)::text FROM project_role_bindings b JOIN users u ON u.id = b.user_id
-			WHERE u.id = $1 ORDER BY b.version DESC LIMIT 1`, alice).Scan(&saw)
+		return tx.QueryRow(w.Context(), `SELECT (role, user_status)::text FROM lock_run_management_policy_fence('ops', $1)`, alice).Scan(&saw)
 	})
 	if err != nil {
 		return err.Error()

@@ -10,9 +10,9 @@ import (
 	"github.com/qinglong/console/internal/pg"
 )
 
-// DisableUser takes everything from a User at once, as role ql3_admin: in one transaction it revokes all its sessions
-// and raises the guard of every Project in which it has a role. Roles stay, for [EnableUser]. A User already disabled
-// stays so. The error is a [Mistake] for wrong input.
+// DisableUser takes everything from a User at once, as role ql3_admin: in one transaction it revokes all its sessions,
+// which revokes their proofs, and raises the guard of every Project in which it has a role. Roles stay, for [EnableUser].
+// A User already disabled stays so. The error is a [Mistake] for wrong input.
 func DisableUser(ctx context.Context, pool *pgxpool.Pool, user uuid.UUID, actor Actor, reason string) (err error) {
 	defer pg.Wrap(&err, "policy.DisableUser(%s)", user)
 	return setStatus(ctx, pool, statusChange{user: user, status: "disabled", action: "user.disable", actor: actor, reason: reason})

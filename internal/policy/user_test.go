@@ -97,11 +97,16 @@ func TestDisableAndEnableUser(t *testing.T) {
 	w.exec(session(bob))
 	w.exec(session(alice))
 	w.exec(`UPDATE console_sessions SET revoked_at_ms = 5, revoke_reason = 'signed_out' WHERE ctid = (SELECT max(ctid) FROM console_sessions)`)
+	w.exec(`INSERT INTO step_up_proofs (id, transaction_id, session_id, user_id, action, project_id, purpose, words, level, issuer, subject, client_id,
+			auth_time_s, second_factor, cookie_hash, created_at_ms, expires_at_ms)
+		SELECT gen_random_uuid(), gen_random_uuid(), id, user_id, 'run.retry', 'ops', '[{}]', '', 'hardware', 'i', 's', 'c', 1, 'always', sha256(''), 1, 2
+		FROM console_sessions WHERE revoked_at_ms IS NULL`)
 	w.wantRows("(lab,1,2)\n(ops,1,7)\n(web,2,1)", selectGuards)
 
 	w.must(policy.DisableUser(t.Context(), w.admin, alice, byRoot, "left the company"))
 	w.wantRows("(a,disabled,2)\n(b,active,1)\n(e,active,1)", selectStatus)
 	w.wantRows("(a,signed_out,f)\n(a,user_disabled,t)\n(a,user_disabled,t)\n(b,,)", selectSessions)
+	w.wantRows("(a,t)\n(a,t)\n(b,f)", `SELECT right(user_id::text, 1), revoked_at_ms IS NOT NULL FROM step_up_proofs ORDER BY 1`)
 	w.wantRows("(lab,2,2)\n(ops,2,7)\n(web,2,1)", selectGuards) // where alice has no role, nothing waits for it
 	w.wantRows(`(allowed,command,root@host,"left the company",a,"{""target_issuer"": ""https://idp.example"", ""sessions_ended"": 2, ""target_subject"": ""alice""}")`,
 		`SELECT outcome, actor_type, actor, words, right(target_user_id::text, 1), detail FROM security_audit_events WHERE action = 'user.disable'`)

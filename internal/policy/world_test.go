@@ -154,11 +154,10 @@ func (w world) hold(pool *pgxpool.Pool, sql string) (release func(end string)) {
 	}
 	exec("BEGIN")
 	exec(sql)
-	return func(end string) {
-		w.Helper()
-		exec(end)
-		conn.Release()
-	}
+	w.Cleanup(func() { // after a failure too, or the pool would wait for it
+		conn.Hijack().Close(context.WithoutCancel(w.Context()))
+	})
+	return exec
 }
 
 // session makes a session of user that nobody has ended.
