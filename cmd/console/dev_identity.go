@@ -19,7 +19,11 @@ import (
 	"github.com/qinglong/console/web"
 )
 
-const devClient = "console"
+// The console has two clients at the provider, so that a sign-in's token has the wrong audience to be a proof.
+const (
+	devClient       = "console"
+	devStepUpClient = "console-step-up"
+)
 
 // signIn starts the development identity provider and makes the console's pages sign in there, by serve's own code. It
 // completes file.
@@ -30,9 +34,12 @@ func (c devCmd) signIn(ctx context.Context, s *server, file *devFile, dir string
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String()) // an address the listener gave
 	file.Issuer = "http://localhost:" + port
-	password := rand.Text()
-	provider, err := idp.New(idp.Config{Issuer: file.Issuer, Dir: filepath.Join(dir, "idp"), Log: s.log, Clients: []idp.Client{{ID: devClient, Secret: password,
-		RedirectURIs: []string{file.URL + web.CallbackPath}, PostLogoutURIs: []string{file.URL + web.SignedOutPath}, BackChannelURI: file.URL + web.BackChannelPath}}})
+	password, stepUpPassword := rand.Text(), rand.Text()
+	provider, err := idp.New(idp.Config{Issuer: file.Issuer, Dir: filepath.Join(dir, "idp"), Log: s.log, Clients: []idp.Client{
+		{ID: devClient, Secret: password, RedirectURIs: []string{file.URL + web.CallbackPath}, PostLogoutURIs: []string{file.URL + web.SignedOutPath},
+			BackChannelURI: file.URL + web.BackChannelPath},
+		{ID: devStepUpClient, Secret: stepUpPassword, RedirectURIs: []string{file.URL + web.StepUpPath}},
+	}})
 	if err != nil {
 		l.Close()
 		return nil, err
@@ -50,6 +57,7 @@ func (c devCmd) signIn(ctx context.Context, s *server, file *devFile, dir string
 	if err != nil {
 		return nil, err
 	}
+	who.stepUps = []stepUpEntry{{Requirement: devRequirement(file.Issuer), ClientID: devStepUpClient, secret: secret(stepUpPassword)}}
 	return provider.Accounts(), s.servePages(ctx, who, []string{"localhost"}, devBanner)
 }
 
@@ -84,4 +92,10 @@ func grantAccounts(ctx context.Context, s *server, urls databases, issuer string
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// devRequirement asks for the strongest there is and takes a second factor of either kind.
+func devRequirement(issuer string) oidc.Requirement {
+	return oidc.Requirement{Issuer: issuer, SecondFactor: "always", Request: oidc.Request{ACRValues: []string{idp.ACRHardware, idp.ACRMultiFactor}},
+		Assurance: []oidc.Rule{{Claim: "acr", Equals: idp.ACRHardware, Level: "hardware"}, {Claim: "acr", Equals: idp.ACRMultiFactor, Level: "multi_factor"}}}
 }

@@ -42,6 +42,7 @@ type identityFlags struct {
 	ProxyNameHeader  string        `help:"With headers: the header that holds the person's name."`
 	FrameAncestors   []string      `help:"Origins of the same site that may frame the read-only pages."`
 	FormAction       []string      `help:"Origins a form may lead on to, such as a proxy's sign-in."`
+	StepUpFile       string        `help:"YAML file with the assurance table of each issuer a step-up may go to. Without it the console is read-only."`
 	SessionIdle      time.Duration `default:"30m" help:"How long a session lasts without a request, 1m to 24h."`
 	SessionLifetime  time.Duration `default:"12h" help:"How long a session lasts at most, 5m to 168h."`
 }
@@ -53,6 +54,7 @@ type identity struct {
 	provider *oidc.ProviderConfig // nil: no sign-in of our own
 	proxy    oidc.ProxyConfig
 	trusted  oidc.TrustedProxies
+	stepUps  []stepUpEntry
 	flags    identityFlags
 }
 
@@ -65,7 +67,7 @@ func (f identityFlags) check(getenv func(string) string, development bool) (*ide
 	i := &identity{flags: f}
 	err := errors.Join(i.readPublic(development), i.readProvider(getenv, development), i.readProxy(development), f.checkSessions())
 	if err == nil {
-		err = errors.Join(f.checkOrigins(i.public))
+		err = errors.Join(f.checkOrigins(i.public), i.readStepUps(development))
 	}
 	if err == nil && i.provider == nil && f.ProxyIdentity == "none" {
 		err = errors.New("nobody could sign in: set CONSOLE_OIDC_ISSUER and CONSOLE_OIDC_CLIENT_ID, or CONSOLE_PROXY_IDENTITY")

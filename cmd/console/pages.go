@@ -18,8 +18,12 @@ func (s *server) servePages(ctx context.Context, i *identity, hosts []string, ba
 	if err != nil {
 		return err
 	}
-	s.handler = web.New(web.Config{DB: s.pools[migrations.RoleConsole], Log: s.log, PublicURL: i.public, Ready: s.isReady, Version: version,
-		AllowedHosts: hosts, Banner: banner, Identity: w, FrameAncestors: i.flags.FrameAncestors, FormAction: i.flags.FormAction})
+	c := web.Config{DB: s.pools[migrations.RoleConsole], Log: s.log, PublicURL: i.public, Ready: s.isReady, Version: version,
+		AllowedHosts: hosts, Banner: banner, Identity: w, FrameAncestors: i.flags.FrameAncestors, FormAction: i.flags.FormAction}
+	if err := s.openManagement(ctx, i, &c, banner == devBanner); err != nil {
+		return err
+	}
+	s.handler = web.New(c)
 	return nil
 }
 
