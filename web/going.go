@@ -1,10 +1,10 @@
 package web
 
 import (
-	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	goingCookie  = "going"
-	goingSeconds = 600
-	maxGoing     = 640 // bytes; with the console's other cookies it stays below 1 KB
+	goingCookie = "going"
+	goingTime   = 10 * time.Minute
+	maxGoing    = 640 // bytes; with the console's other cookies it stays below 1 KB
 )
 
 // goingTo is where a request was going, if that is a page to be led back to: which one, its ids and its query, all of
@@ -29,8 +29,10 @@ func (s *server) goingTo(c echo.Context) (oidc.Route, bool) {
 	for i, name := range c.ParamNames() {
 		going.IDs[name] = c.ParamValues()[i]
 	}
-	_, ok := s.links.route(going)
-	return going, ok
+	if _, ok := s.links.route(going); !ok {
+		return oidc.Route{}, false
+	}
+	return going, true
 }
 
 // keepGoing remembers for a while where the window was going. The last window wins: there is one button to sign in with.
@@ -41,16 +43,14 @@ func (s *server) keepGoing(c echo.Context) {
 
 // rememberRoute keeps r until the sign-in page's button sends it on; the zero Route, or one that is too long, nothing.
 func (s *server) rememberRoute(c echo.Context, r oidc.Route) {
-	cookies := s.Identity.Cookies
-	cookie := &http.Cookie{Name: cookies.Name(goingCookie), Value: encodeRoute(r), Path: cookies.Path, Secure: cookies.Secure,
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: goingSeconds}
-	if len(cookie.Value) > maxGoing || r.Name == "" {
-		cookie.Value, cookie.MaxAge = "", -1
+	cookies, value := s.Identity.Cookies, encodeRoute(r)
+	if len(value) > maxGoing || r.Name == "" {
+		value = ""
 	}
-	if _, err := c.Request().Cookie(cookie.Name); err != nil && cookie.MaxAge < 0 {
+	if _, err := c.Request().Cookie(cookies.Name(goingCookie)); err != nil && value == "" {
 		return // there is nothing to forget
 	}
-	c.SetCookie(cookie)
+	cookies.WriteFor(c.Response(), goingCookie, value, goingTime)
 }
 
 // rememberedRoute is what the browser sends back of [server.rememberRoute], believed only as far as this console could
