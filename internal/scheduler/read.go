@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -160,32 +159,4 @@ func List(ctx context.Context, q pg.Querier, f Filter, after *Cursor, n int) (_ 
 		page.Next = &Cursor{NextMS: last.Sort, ProjectID: last.ProjectID, TriggerID: last.TriggerID}
 	}
 	return page, nil
-}
-
-// Project is a Project as a reader may choose it.
-type Project struct {
-	ID       string
-	Name     string
-	Archived bool
-}
-
-// Projects returns every Project, and the database clock. Which of them a reader may see is policy's to say.
-func Projects(ctx context.Context, q pg.Querier) (_ []Project, nowMS int64, err error) {
-	defer pg.Wrap(&err, "scheduler.Projects()")
-	rows, err := q.Query(ctx, `
-		SELECT `+pg.ClockMS+`, p.id, p.name, p.status = 'archived'
-		FROM (SELECT) one LEFT JOIN projects p ON true ORDER BY p.id`)
-	if err != nil {
-		return nil, 0, err
-	}
-	var list []Project
-	var id, name *string
-	var archived *bool
-	_, err = pgx.ForEachRow(rows, []any{&nowMS, &id, &name, &archived}, func() error {
-		if id != nil {
-			list = append(list, Project{ID: *id, Name: *name, Archived: *archived})
-		}
-		return nil
-	})
-	return slices.Clip(list), nowMS, err
 }

@@ -242,20 +242,6 @@ func TestUpcoming(t *testing.T) {
 	}
 }
 
-func TestProjects(t *testing.T) {
-	d := pgtest.New(t)
-	q := d.Pool(t, migrations.RoleConsole)
-	if list, now, err := scheduler.Projects(t.Context(), q); err != nil || len(list) != 0 || now == 0 {
-		t.Errorf("Projects() of an empty database = %v, %d, %v, want none and the clock", list, now, err)
-	}
-	runtest.Publish(t, d, readManifest)
-	want := []scheduler.Project{{ID: "growth", Name: "Growth"}, {ID: "ops", Name: "Operations"}}
-	list, _, err := scheduler.Projects(t.Context(), q)
-	if diff := cmp.Diff(want, list); err != nil || diff != "" {
-		t.Errorf("Projects(): %v (-want +got)\n%s", err, diff)
-	}
-}
-
 func TestCursorRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := scheduler.Cursor{NextMS: rapid.Int64Range(-1, 1<<53-1).Draw(t, "ms"), ProjectID: rapid.StringMatching(`[a-z0-9][a-z0-9._-]{0,20}`).Draw(t, "project"),
