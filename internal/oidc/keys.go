@@ -155,7 +155,7 @@ func (k *keySet) get(ctx context.Context) ([]jose.JSONWebKey, error) {
 func signingKeys(raw []json.RawMessage) (keys []jose.JSONWebKey) {
 	for _, r := range raw {
 		var key jose.JSONWebKey
-		if json.Unmarshal(r, &key) == nil && key.IsPublic() && key.Use != "enc" {
+		if json.Unmarshal(r, &key) == nil && key.Use != "enc" {
 			keys = append(keys, key)
 		}
 	}

@@ -72,6 +72,7 @@ type Refusal struct {
 	Diagnostic string // names the log line and the audit row
 	Transient  bool   // the provider says that trying again may help
 	Route      *Route // where the user was going; nil when that is unknown, or not this browser's to know
+	Words      string // the reason given before a step-up, to be kept
 	cause      error  // for the log alone
 }
 

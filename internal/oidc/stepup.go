@@ -196,7 +196,10 @@ func (s *StepUp) Callback(ctx context.Context, w http.ResponseWriter, binder str
 	}
 	out, err := s.complete(ctx, w, binder, answer, t, session, c)
 	if err != nil {
-		return Stepped{}, s.denied(ctx, session.Actor(c), t.stepUp.purpose, toward(t.route, err))
+		if refusal, ok := errors.AsType[*Refusal](err); ok {
+			refusal.Route, refusal.Words = &t.route, t.stepUp.words
+		}
+		return Stepped{}, s.denied(ctx, session.Actor(c), t.stepUp.purpose, err)
 	}
 	out.Route = t.route
 	return out, nil
@@ -386,6 +389,11 @@ func (s *StepUp) Shown(r *http.Request, action policy.Permission, run uuid.UUID)
 		return uuid.Nil, nil, false
 	}
 	return proof, hash(secret), true
+}
+
+// Forget takes the proof for action on run away from the browser, which has no more use for it.
+func (s *StepUp) Forget(w http.ResponseWriter, action policy.Permission, run uuid.UUID) {
+	s.config.Cookies.Write(w, proofCookie(action, run), "")
 }
 
 func stepUpEvent(actor policy.Actor, outcome policy.Outcome, p policy.Purpose, proof *policy.Proof) policy.AuditEvent {

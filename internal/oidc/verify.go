@@ -122,9 +122,9 @@ func (p *Provider) verifyID(ctx context.Context, m *metadata, idToken, accessTok
 }
 
 func (c claims) checkNonce(want []byte) error {
-	nonce, ok := c.text("nonce")
-	got := sha256.Sum256([]byte(nonce))
-	if !ok || nonce == "" || subtle.ConstantTimeCompare(got[:], want) != 1 {
+	nonce, _ := c.text("nonce")
+	got := sha256.Sum256([]byte(nonce)) // never that of a nonce that was made, when there is none
+	if subtle.ConstantTimeCompare(got[:], want) != 1 {
 		return refuse(WrongNonce, "The token was not made for this sign-in.")
 	}
 	return nil

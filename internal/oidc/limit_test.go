@@ -1,0 +1,46 @@
+package oidc
+
+import (
+	"testing"
+	"time"
+)
+
+func TestLimiter(t *testing.T) {
+	l := NewLimiter()
+	for i := range l.browsers.burst {
+		if wait, ok := l.Allow("alice's browser", "192.0.2.1"); !ok {
+			t.Fatalf("Allow() number %d = %v", i, wait)
+		}
+	}
+	if wait, ok := l.Allow("alice's browser", "192.0.2.1"); ok || wait <= 0 || wait > 3*time.Second {
+		t.Errorf("Allow() past the burst = %v, %v, want a wait", wait, ok)
+	}
+	if _, ok := l.Allow("bob's browser", "192.0.2.1"); !ok {
+		t.Error("another browser at the same address is limited")
+	}
+	for range l.peers.burst {
+		l.Allow("", "192.0.2.1") // without a binder, by address alone
+	}
+	if _, ok := l.Allow("", "192.0.2.1"); ok {
+		t.Error("an address without a browser is not limited")
+	}
+	if _, ok := l.Allow("", "192.0.2.2"); !ok {
+		t.Error("another address is limited")
+	}
+}
+
+// Many keys do not fill the memory, and do not free one that is in use of its limit.
+func TestLimiterIsBounded(t *testing.T) {
+	b := bucket{rate: 0.001, burst: 1}
+	now := time.Now()
+	b.take("mine", now)
+	for i := range 3 * maxBuckets {
+		b.take(string(rune(i))+"x", now)
+		if i%1000 == 0 && b.take("mine", now) == 0 {
+			t.Fatalf("after %d others the limit was forgotten", i)
+		}
+	}
+	if n := len(b.new) + len(b.old); n > 2*maxBuckets {
+		t.Errorf("%d limits are kept, want at most %d", n, 2*maxBuckets)
+	}
+}
