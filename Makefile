@@ -82,7 +82,7 @@ bench-lateness: ## Measure how late one replica admits what is due (90 s)
 
 .PHONY: bench-claim
 bench-claim: ## Measure the claim beside a thousand, 100,000 and a million Schedules (5 min)
-	@bin=$$(.ci/setup --print-bin) && CONSOLE_POSTGRES_BIN=$$bin go test ./internal/scheduler -run '^$$' -bench '^BenchmarkClaim$$' -benchtime 200x
+	@bin=$$(.ci/setup --print-bin) && CONSOLE_POSTGRES_BIN=$$bin go test ./internal/scheduler -run '^$$' -bench '^BenchmarkClaim$$' -benchtime 200x -timeout 30m
 
 .PHONY: seed-large
 seed-large: ## Fill the running development database with a million Schedules (ARGS="-runs 1000000")
