@@ -55,7 +55,11 @@ func checkProof(ctx context.Context, q pg.Querier, who Who, action policy.Permis
 		return policy.Proof{}, err
 	}
 	if problem := proof.Problem(who.claim(action, project, id)); problem != "" {
-		return policy.Proof{}, proofRefusal(problem)
+		refusal := proofRefusal(problem)
+		if problem != policy.ProofForeign {
+			refusal.Words = proof.Words
+		}
+		return policy.Proof{}, refusal
 	}
 	return proof, nil
 }

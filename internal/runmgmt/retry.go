@@ -166,13 +166,10 @@ func (r Retry) check(proof policy.Proof, s run.Source) error {
 
 // retryable says why a Run cannot be retried whatever an operator saw, or nil.
 func retryable(s run.Source) *Refusal {
+	if refusal := retryableState(s.Status); refusal != nil {
+		return refusal
+	}
 	switch {
-	case s.Status == run.Lost:
-		return refuse(SourceNotRetryable, "the Run is lost: whether its command still runs is not known, so running it again could run it twice")
-	case !s.Status.Terminal():
-		return refuse(SourceNotTerminal, "the Run is %s; only one that has ended can be retried", s.Status)
-	case s.Status == run.Succeeded:
-		return refuse(SourceNotRetryable, "the Run succeeded")
 	case s.ParentRunID != nil || s.ExecutionOwner != "runtime":
 		return refuse(SourceNotRetryable, "the Run belongs to another, which decides about it")
 	case s.Executor != "remote_worker":
@@ -181,6 +178,18 @@ func retryable(s run.Source) *Refusal {
 		return refuse(SourceNotRetryable, "the execution revision it was pinned to is gone")
 	case catalog.Verify(catalog.DomainExecution, s.ExecutionContent, s.ExecutionDigest) != nil:
 		return refuse(SourceNotRetryable, "the execution revision it was pinned to does not match its digest")
+	}
+	return nil
+}
+
+func retryableState(s run.Status) *Refusal {
+	switch {
+	case s == run.Lost:
+		return refuse(SourceNotRetryable, "the Run is lost: whether its command still runs is not known, so running it again could run it twice")
+	case !s.Terminal():
+		return refuse(SourceNotTerminal, "the Run is %s; only one that has ended can be retried", s)
+	case s == run.Succeeded:
+		return refuse(SourceNotRetryable, "the Run succeeded")
 	}
 	return nil
 }

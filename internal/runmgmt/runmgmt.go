@@ -70,6 +70,7 @@ type Refusal struct {
 	Source     *run.Source   // the fresh facts, if the reader may see them
 	Retry      *uuid.UUID    // of RetriedMeanwhile and MutationConflict: the other Run
 	RetryAfter time.Duration // of RateLimited
+	Words      string        // the reason given before a verification that is no longer good, if it was this browser's own
 }
 
 func (r *Refusal) Error() string { return string(r.Reason) + ": " + r.Detail }

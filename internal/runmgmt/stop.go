@@ -127,15 +127,24 @@ func findStop(ctx context.Context, q pg.Querier, project string, mutation uuid.U
 
 // stoppable says why a Run cannot be asked to stop, or nil.
 func stoppable(s run.Source) *Refusal {
+	if refusal := stoppableState(s.Status); refusal != nil {
+		return refusal
+	}
 	switch {
-	case s.Status.Terminal():
-		return refuse(NotStoppable, "the Run has ended: it %s", s.Status)
-	case s.Status == run.Lost:
-		return refuse(NotStoppable, "the Run is lost: nobody is there who would hear it")
 	case s.CancelRequestedMS != nil:
 		return refuse(NotStoppable, "the Run has been asked to stop already")
 	case s.ParentRunID != nil || s.ExecutionOwner != "runtime":
 		return refuse(NotStoppable, "the Run belongs to another, which decides about it")
+	}
+	return nil
+}
+
+func stoppableState(s run.Status) *Refusal {
+	switch {
+	case s.Terminal():
+		return refuse(NotStoppable, "the Run has ended: it is %s", s)
+	case s == run.Lost:
+		return refuse(NotStoppable, "the Run is lost: nobody is there who would hear it")
 	}
 	return nil
 }
