@@ -74,7 +74,7 @@ func identityPairs(session oidc.Session) []templates.Pair {
 		{Name: "User", Mono: session.UserID.String()}}
 	if session.Email != "" {
 		verified := map[bool]string{true: "verified by the issuer", false: "not verified by the issuer, and so proves nothing"}[session.EmailVerified]
-		list = append(list, templates.Pair{Name: "E-mail", Mono: visible(session.Email), Note: verified, Tone: "soft"})
+		list = append(list, templates.Pair{Name: "E-mail", Link: templates.Link{Text: visible(session.Email)}, Note: verified, Tone: "soft"})
 	}
 	return append(list, templates.Pair{Name: "Signed in with", Note: origins[session.Origin]})
 }
