@@ -18,9 +18,9 @@ var roleVariables = []struct {
 	secretVariable
 }{
 	{migrations.RoleRuntime, secretVariable{"CONSOLE_RUNTIME_DATABASE_URL", "Connection of ql3_runtime: the scheduler. Without it serve refuses to start."}},
-	{migrations.RoleRunManager, secretVariable{"CONSOLE_RUN_MANAGER_DATABASE_URL", "Connection of ql3_run_manager. Nothing uses it yet but migrate bootstrap, which gives the role its password."}},
-	{migrations.RoleAuthn, secretVariable{"CONSOLE_AUTHN_DATABASE_URL", "Connection of ql3_authn. Nothing uses it yet but migrate bootstrap, which gives the role its password."}},
-	{migrations.RoleConsole, secretVariable{"CONSOLE_WEB_DATABASE_URL", "Connection of ql3_console: what audit and the pages read. serve has no pages yet; dev makes its own."}},
+	{migrations.RoleRunManager, secretVariable{"CONSOLE_RUN_MANAGER_DATABASE_URL", "Connection of ql3_run_manager: retry and stop. Without it the console is read-only."}},
+	{migrations.RoleAuthn, secretVariable{"CONSOLE_AUTHN_DATABASE_URL", "Connection of ql3_authn: sign-in and step-up. Needed for pages."}},
+	{migrations.RoleConsole, secretVariable{"CONSOLE_WEB_DATABASE_URL", "Connection of ql3_console: what pages and console audit read. Needed for pages."}},
 	{migrations.RoleAdmin, secretVariable{"CONSOLE_ADMIN_DATABASE_URL", "Connection of ql3_admin: apply, grant, revoke, bindings and user. serve never uses it."}},
 	{migrations.RoleMigration, secretVariable{"CONSOLE_MIGRATION_DATABASE_URL", "Connection of ql3_migration: migrate up, down and status. serve never uses it."}},
 }
