@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/qinglong/console/internal/pg"
+	"github.com/qinglong/console/internal/runmgmt"
 	"github.com/qinglong/console/internal/scheduler"
 	"github.com/qinglong/console/migrations"
 )
@@ -43,6 +44,7 @@ type server struct {
 	registry  *prometheus.Registry
 	ready     prometheus.Gauge
 	losses    prometheus.Counter
+	mutations *runmgmt.Metrics
 	beside    []func(context.Context) // what else runs while admission is open
 	always    []func(context.Context) // what runs as long as the replica does
 	handler   http.Handler            // what the public listener serves
@@ -62,6 +64,7 @@ func newServer(ctx context.Context, settings scheduler.Settings, urls databases,
 	s.ready = prometheus.NewGauge(prometheus.GaugeOpts{Name: "ql3_ready", Help: "1 while admission is open."})
 	s.losses = prometheus.NewCounter(prometheus.CounterOpts{Name: "ql3_admission_losses_total", Help: "Times admission was withdrawn because the database was lost."})
 	s.registry.MustRegister(s.ready, s.losses)
+	s.mutations = runmgmt.NewMetrics(s.registry)
 	var err error
 	if s.runtime, err = s.openPool(ctx, migrations.RoleRuntime); err != nil {
 		return nil, err

@@ -62,6 +62,9 @@ const (
 	NotStoppable          Reason = "not_stoppable" // the Run has ended, or was asked to stop before
 )
 
+var reasons = []Reason{Invalid, StepUpRequired, AuthenticationChanged, Forbidden, NotFound, AuthorizationChanged, SourceChanged, SourceNotTerminal,
+	SourceNotRetryable, TaskDisabled, PlanChanged, MutationConflict, RetriedMeanwhile, RateLimited, NotStoppable}
+
 // A Refusal is an attempt that was refused and wrote nothing. It is an error.
 type Refusal struct {
 	Reason     Reason
@@ -131,6 +134,14 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ql3_runmgmt_refusals_total", Help: "Refused mutations of Runs, by action and reason."}, []string{"action", "reason"}),
 	}
 	r.MustRegister(m.done, m.refusals)
+	for _, action := range []policy.Permission{policy.RetryRun, policy.StopRun} {
+		for _, result := range []string{"new", "replayed"} {
+			m.done.WithLabelValues(string(action), result) // a counter that is there before it counts can be alerted on
+		}
+		for _, reason := range reasons {
+			m.refusals.WithLabelValues(string(action), string(reason))
+		}
+	}
 	return m
 }
 

@@ -122,9 +122,9 @@ type pulse struct {
 	NowMS       int64  // the database clock
 	SkewMS      int64  // this replica's clock minus the database's, halfway through the question
 	NextMS      *int64 // the earliest cursor that nobody holds a claim on, nil if none; before 0 if it is not set yet
-	Backlog     int64  // Schedules due now, up to backlogSeen
-	OldestDueMS *int64 // the earliest cursor that is due
-	Blocked     int64
+	Backlog     int64  // Schedules due now and not blocked, up to backlogSeen
+	OldestDueMS *int64 // the earliest cursor among them
+	Blocked     int64  // Schedules that cannot be decided; they are due for ever and would hide everything else
 }
 
 // due reports whether a Schedule that nobody holds is due.
@@ -147,9 +147,9 @@ SELECT clock.ms,
     (SELECT coalesce(s.next_fire_at_ms, -1) FROM trigger_schedules s
      WHERE s.enabled AND (s.claim_expires_at_ms IS NULL OR s.claim_expires_at_ms <= clock.ms)
      ORDER BY coalesce(s.next_fire_at_ms, -1), s.project_id, s.trigger_id LIMIT 1),
-    (SELECT count(*) FROM (SELECT FROM trigger_schedules s WHERE s.enabled AND coalesce(s.next_fire_at_ms, -1) <= clock.ms
+    (SELECT count(*) FROM (SELECT FROM trigger_schedules s WHERE s.enabled AND s.blocked_reason IS NULL AND coalesce(s.next_fire_at_ms, -1) <= clock.ms
      ORDER BY coalesce(s.next_fire_at_ms, -1) LIMIT $4) due),
-    (SELECT s.next_fire_at_ms FROM trigger_schedules s WHERE s.enabled AND coalesce(s.next_fire_at_ms, -1) BETWEEN 0 AND clock.ms
+    (SELECT s.next_fire_at_ms FROM trigger_schedules s WHERE s.enabled AND s.blocked_reason IS NULL AND coalesce(s.next_fire_at_ms, -1) BETWEEN 0 AND clock.ms
      ORDER BY coalesce(s.next_fire_at_ms, -1) LIMIT 1),
     (SELECT count(*) FROM (SELECT FROM trigger_schedules s WHERE s.blocked_reason IS NOT NULL LIMIT $4) blocked)
 FROM clock`

@@ -14,7 +14,6 @@ type Metrics struct {
 	oldest    prometheus.Gauge
 	blocked   prometheus.Gauge
 	skew      prometheus.Gauge
-	lastCycle prometheus.Gauge
 }
 
 // NewMetrics registers the scheduler's metrics with r.
@@ -28,13 +27,12 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ql3_scheduler_lateness_seconds",
 			Help:    "Admission minus due instant, both by the database clock.",
 			Buckets: []float64{.002, .005, .01, .02, .03, .05, .1, .15, .25, .5, 1, 2.5, 5, 15, 60, 300, 3600}}),
-		backlog:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "ql3_scheduler_due_backlog", Help: "Schedules due now; counting stops at 10000."}),
-		oldest:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "ql3_scheduler_oldest_lateness_seconds", Help: "Age of the earliest due cursor."}),
-		blocked:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "ql3_scheduler_blocked_schedules", Help: "Schedules that cannot be decided."}),
-		skew:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "ql3_scheduler_clock_skew_seconds", Help: "This replica's clock minus the database's."}),
-		lastCycle: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ql3_scheduler_last_successful_cycle_timestamp_seconds", Help: "When the last cycle without an error ended, by this replica's clock."}),
+		backlog: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ql3_scheduler_due_backlog", Help: "Schedules due now; counting stops at 10000."}),
+		oldest:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "ql3_scheduler_oldest_lateness_seconds", Help: "Age of the earliest due cursor."}),
+		blocked: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ql3_scheduler_blocked_schedules", Help: "Schedules that cannot be decided."}),
+		skew:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "ql3_scheduler_clock_skew_seconds", Help: "This replica's clock minus the database's."}),
 	}
-	r.MustRegister(m.cycles, m.claims, m.takeovers, m.outcomes, m.coalesced, m.lateness, m.backlog, m.oldest, m.blocked, m.skew, m.lastCycle)
+	r.MustRegister(m.cycles, m.claims, m.takeovers, m.outcomes, m.coalesced, m.lateness, m.backlog, m.oldest, m.blocked, m.skew)
 	for _, o := range []Outcome{Admitted, Already, Skipped, Initialized, Raced, Failed} {
 		m.outcomes.WithLabelValues(string(o)) // a counter that is there before it counts can be alerted on
 	}
@@ -50,7 +48,6 @@ func (m *Metrics) cycle(err error) {
 		return
 	}
 	m.cycles.WithLabelValues("ok").Inc()
-	m.lastCycle.SetToCurrentTime()
 }
 
 func (m *Metrics) claimed(c Claim) {
