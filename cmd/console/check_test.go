@@ -47,3 +47,14 @@ func says(text, head string, words ...string) bool {
 	}
 	return false
 }
+
+func TestCheckSaysWhatOfTheConsoleIsOn(t *testing.T) {
+	vars := variables(pgtest.New(t))
+	console(t, vars, "check").said(t, "off   pages: CONSOLE_PUBLIC_URL is not set\n", "ok    ")
+	pages := []string{"check", "--public-url", "https://ops.example/console", "--oidc-issuer", "https://idp.example", "--oidc-client-id", "console", "--step-up"}
+	console(t, vars, pages...).said(t, "ok    pages at https://ops.example/console\n", "note  a path is no boundary",
+		"off   retry and stop: CONSOLE_STEP_UP_FILE is not set\n", "try   https://ops.example/console/account/step-up-test, ")
+	if got := console(t, vars, "check", "--step-up"); got.code != exitUsage {
+		t.Errorf("check --step-up without a public URL = %+v, want code 2", got)
+	}
+}

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -68,12 +71,20 @@ func checkPrivileges(ctx context.Context, role string, pool *pgxpool.Pool) error
 	return pg.CheckPrivileges(ctx, pool, migrations.Schema, role, migrations.Privileges(role))
 }
 
-type checkCmd struct{}
+type checkCmd struct {
+	StepUp        bool `help:"Print where to try what the identity provider really sends." env:"-"`
+	identityFlags `embed:""`
+}
 
-// Run passes every gate of every role that has a connection, one line each, and fails if one fails.
-func (checkCmd) Run(ctx context.Context, e env) error {
-	urls, err := readDatabases(e.getenv)
-	if err != nil {
+// Run checks the configuration, and passes every gate of every role that has a connection, one line each. It fails if
+// one fails.
+func (c checkCmd) Run(ctx context.Context, e env) error {
+	who, whoErr := c.identityFlags.check(e.getenv, false)
+	urls, urlsErr := readDatabases(e.getenv)
+	if err := errors.Join(whoErr, urlsErr); err != nil {
+		return usageError{err}
+	}
+	if err := c.printIdentity(e.stdout, who); err != nil {
 		return err
 	}
 	pools := map[string]*pgxpool.Pool{}
@@ -90,6 +101,28 @@ func (checkCmd) Run(ctx context.Context, e env) error {
 		pools[v.role] = pool
 	}
 	return passAll(ctx, e, gates(pools))
+}
+
+// printIdentity says what of the console is on, and what to know about it.
+func (c checkCmd) printIdentity(w io.Writer, who *identity) error {
+	if who == nil {
+		if c.StepUp {
+			return usage("CONSOLE_PUBLIC_URL is not set, so there is no page to try a step-up on")
+		}
+		fmt.Fprintln(w, "off   pages: CONSOLE_PUBLIC_URL is not set")
+		return nil
+	}
+	fmt.Fprintf(w, "ok    pages at %s\n", who.public)
+	if strings.Trim(who.public.Path, "/") != "" {
+		fmt.Fprintf(w, "note  a path is no boundary: any application at %s://%s can act as the console's users\n", who.public.Scheme, who.public.Host)
+	}
+	if len(who.stepUps) == 0 {
+		fmt.Fprintln(w, "off   retry and stop: CONSOLE_STEP_UP_FILE is not set")
+	}
+	if c.StepUp {
+		fmt.Fprintf(w, "try   %s, as owner or admin of a Project: it shows, rule by rule, what the provider sends\n", who.public.JoinPath("/account/step-up-test"))
+	}
+	return nil
 }
 
 func passAll(ctx context.Context, e env, list []gate) error {
