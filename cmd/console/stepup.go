@@ -43,7 +43,7 @@ func readStepUp(file string) ([]stepUpEntry, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&content); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: %s", file, strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, fmt.Errorf("%s: %s", file, oneLine(err))
 	}
 	if len(content.StepUp) == 0 {
 		return nil, fmt.Errorf("%s: step_up names no issuer", file)
@@ -54,6 +54,12 @@ func readStepUp(file string) ([]stepUpEntry, error) {
 		}
 	}
 	return content.StepUp, nil
+}
+
+// oneLine is a YAML error as one sentence: line numbers and all, without the heading.
+func oneLine(err error) string {
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n")
+	return strings.Join(strings.Fields(text), " ")
 }
 
 func (e *stepUpEntry) readSecret() error {
