@@ -36,6 +36,9 @@ func nonEmpty(q url.Values) url.Values {
 
 func (l links) run(id uuid.UUID) string { return l.url("/runs/"+id.String(), nil) }
 
+// mutation says whether a submission happened.
+func (l links) mutation(id uuid.UUID) string { return l.url("/go/mutation/"+id.String(), nil) }
+
 func (l links) schedule(project, trigger string) string {
 	return l.url("/schedules/"+url.PathEscape(project)+"/"+url.PathEscape(trigger), nil)
 }

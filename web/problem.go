@@ -36,6 +36,7 @@ type problem struct {
 	command    string         // to be copied
 	back       templates.Link // the overview, if not set
 	retryAfter time.Duration
+	form       templates.Form // that may be sent next
 }
 
 func newProblem(status int, title, what, notDone, next string, cause error) problem {
@@ -44,6 +45,8 @@ func newProblem(status int, title, what, notDone, next string, cause error) prob
 
 func (p problem) Error() string { return p.title + ": " + p.what }
 func (p problem) Unwrap() error { return p.cause }
+
+const unavailableFor = 5 * time.Second
 
 const nothing = "Nothing was changed."
 
@@ -95,7 +98,7 @@ func (s *server) problemOf(err error) problem {
 		p := newProblem(http.StatusServiceUnavailable, "Database unavailable",
 			"The console cannot reach its database, or got no answer in time. Replicas that can reach it go on admitting Runs.",
 			"This page could not be read. "+nothing, "Try again in a moment. If it lasts, see whether the database is up.", err)
-		p.retryAfter = 5 * time.Second
+		p.retryAfter = unavailableFor
 		return p
 	}
 	if e, ok := errors.AsType[*echo.HTTPError](err); ok {
@@ -164,6 +167,11 @@ func (s *server) fail(err error, c echo.Context) {
 	if c.Response().Committed {
 		return
 	}
+	if p.status == http.StatusServiceUnavailable && p.form.Action == "" && p.kind == "" {
+		if p.form = s.resend(c); p.form.Action != "" {
+			p.notDone, p.next = nothing, "Send the same form again in a moment: it is carried out once at most."
+		}
+	}
 	if p.retryAfter > 0 {
 		c.Response().Header().Set("Retry-After", strconv.Itoa(int(p.retryAfter/time.Second)))
 	}
@@ -206,7 +214,7 @@ func (s *server) problemPage(c echo.Context, p problem) templ.Component {
 	}
 	return templates.ProblemPage(templates.Problem{
 		Page:   s.page(c, p.title, "", 0),
-		Status: "HTTP " + strconv.Itoa(p.status), What: p.what, NotDone: p.notDone, Next: p.next, Command: p.command, Pairs: p.pairs, Back: p.back,
+		Status: "HTTP " + strconv.Itoa(p.status), What: p.what, NotDone: p.notDone, Next: p.next, Command: p.command, Pairs: p.pairs, Back: p.back, Form: p.form,
 	})
 }
 

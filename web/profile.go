@@ -27,6 +27,7 @@ type profileFacts struct {
 	session oidc.Session
 	access  policy.Access
 	devices []oidc.Device
+	proofs  []policy.LiveProof
 }
 
 // profile shows who is signed in, what they may do, and where else they are signed in. It needs no role: it is where one
@@ -47,6 +48,9 @@ func (s *server) profile(c echo.Context) error {
 	if f.devices, err = s.Identity.Sessions.List(ctx, session.UserID); err != nil {
 		return err
 	}
+	if f.proofs, err = policy.LiveProofs(ctx, s.DB, session.UserID); err != nil {
+		return err
+	}
 	return writeHTML(c, http.StatusOK, templates.ProfilePage(s.profilePage(c, f)))
 }
 
@@ -60,6 +64,7 @@ func (s *server) profilePage(c echo.Context, f profileFacts) templates.Profile {
 	for _, id := range f.access.Visible() {
 		page.Roles = append(page.Roles, s.projectRole(f.access.Bindings[id]))
 	}
+	page.Proofs, page.Links = s.liveProofs(f.proofs), s.profileLinks(f.access)
 	if len(page.Roles) == 0 {
 		page.Command = grantCommand(f.session)
 	}
@@ -67,6 +72,31 @@ func (s *server) profilePage(c echo.Context, f profileFacts) templates.Profile {
 		page.Sessions = append(page.Sessions, device(d, f.session, now))
 	}
 	return page
+}
+
+// liveProofs are what the user has verified for and not yet done.
+func (s *server) liveProofs(list []policy.LiveProof) []templates.LiveProof {
+	var rows []templates.LiveProof
+	for _, p := range list {
+		for _, d := range []deed{retrying, stopping} {
+			if d.action == p.Action && len(p.Items) > 0 {
+				id := p.Items[0].Run
+				rows = append(rows, templates.LiveProof{By: levels[p.Level], Left: coarse(p.LeftMS),
+					What: templates.Link{Text: d.doing + " Run " + shortID(id, "").Short, URL: s.links.deed(d, id)}})
+			}
+		}
+	}
+	return rows
+}
+
+// profileLinks are pages that only some may open.
+func (s *server) profileLinks(a policy.Access) []templates.Link {
+	for _, id := range a.Visible() {
+		if a.Decide(id, policy.ReadAudit).Allowed {
+			return []templates.Link{{Text: "Audit", URL: s.links.url(auditPath, nil)}, {Text: "Step-up test", URL: s.links.url(stepUpTestPath, nil)}}
+		}
+	}
+	return nil
 }
 
 func identityPairs(session oidc.Session) []templates.Pair {

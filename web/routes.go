@@ -74,7 +74,18 @@ func (s *server) routes() []route {
 		onGet("/schedules/:project/:trigger"+accountPath+".json", reading, s.account),
 		onGet("/runs", reading, s.runs).named("runs", runsQuery...),
 		onGet("/runs.json", reading, s.runs),
-		onGet("/runs/:id", reading, s.run).named("run"),
+		onGet("/runs/:id", reading, s.run).named("run", runQuery...),
+		onGet("/go/mutation/:id", reading, s.mutation).named("mutation"),
+
+		onGet("/runs/:id/retry", need(policy.RetryRun), s.retry).named("retry"),
+		onPost("/runs/:id/retry", need(policy.RetryRun), s.submitRetry),
+		onPost("/runs/:id/retry/verify", need(policy.RetryRun), s.verify(retrying)).asksProvider(),
+		onGet("/runs/:id/stop", need(policy.StopRun), s.stop).named("stop"),
+		onPost("/runs/:id/stop", need(policy.StopRun), s.submitStop),
+		onPost("/runs/:id/stop/verify", need(policy.StopRun), s.verify(stopping)).asksProvider(),
+		onGet(auditPath, need(policy.ReadAudit), s.audit).named("audit", auditQuery...),
+		onGet(auditPath+".json", need(policy.ReadAudit), s.audit),
+		onGet(stepUpTestPath, need(policy.ReadAudit), s.stepUpTest).named(stepUpTestName),
 
 		onGet(profilePath, signedIn, s.profile).named("profile"),
 		onGet(signInPath, anyone, s.signIn),
@@ -91,6 +102,9 @@ func (s *server) routes() []route {
 	}
 	if s.ownSignIn() {
 		list = append(list, onPost(signInPath, anyone, s.startSignIn).asksProvider(), onGet(CallbackPath, anyone, s.callback).asksProvider())
+	}
+	if s.StepUp != nil {
+		list = append(list, onGet(StepUpPath, signedIn, s.stepUpCallback).asksProvider(), onPost(stepUpTestPath, need(policy.ReadAudit), s.startStepUpTest).asksProvider())
 	}
 	if s.Identity.BackChannel != nil {
 		list = append(list, onPost(BackChannelPath, machine, s.backChannel).asksProvider())

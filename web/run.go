@@ -12,12 +12,16 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/web/templates"
 )
 
+// What a submission that led to a Run came to.
+var runQuery = []string{"retry", "stop"}
+
 func (s *server) run(c echo.Context) error {
-	if _, err := query(c); err != nil {
+	if _, err := query(c, runQuery...); err != nil {
 		return err
 	}
 	text := strings.TrimSuffix(c.Param("id"), ".json")
@@ -33,17 +37,36 @@ func (s *server) run(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return answer(c, d, func() templ.Component { return templates.RunPage(s.runPage(c, v, d)) })
+	f := runFacts{Detail: d}
+	if f.Family, err = run.Family(c.Request().Context(), s.DB, v.sees(""), id); err != nil {
+		return err
+	}
+	if f.audit, err = s.auditOf(c, v, d); err != nil {
+		return err
+	}
+	return answer(c, f, func() templ.Component { return templates.RunPage(s.runPage(c, v, f)) })
 }
 
-func (s *server) runPage(c echo.Context, v viewer, d run.Detail) templates.Run {
+// runFacts is a Run with what stands around it.
+type runFacts struct {
+	run.Detail
+	Family []run.Member `json:"family"` // the retry family, the Run that everything is a retry of first
+	audit  []policy.AuditRecord
+}
+
+func (s *server) runPage(c echo.Context, v viewer, f runFacts) templates.Run {
+	d := f.Detail
 	status := runStatuses[d.Status]
 	page := templates.Run{
 		Page: s.page(c, visible(d.TaskName)+" · Run", "Runs", v.nowMS), Name: visible(d.TaskName), ID: d.ID.String(), Status: status,
 		Sentences: runSentences(d, v.nowMS), Origin: s.runOrigin(d, v.nowMS), Times: runTimes(d, v.nowMS),
 		Attempts: attempts(d.Attempts, v.nowMS), Events: events(d.Events, v.nowMS),
 	}
-	page.JSON = s.links.run(d.ID) + ".json"
+	page.JSON, page.Done, page.Deeds = s.links.run(d.ID)+".json", done(c), s.deeds(v, d)
+	if len(f.Family) > 1 {
+		page.Family = s.family(f.Family, d.ID, v.nowMS)
+	}
+	page.Audit = s.auditRows(f.audit, v.nowMS)
 	if d.ErrorSummary != nil {
 		page.Summary = visible(*d.ErrorSummary)
 	}

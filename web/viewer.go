@@ -1,9 +1,11 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/oidc"
@@ -26,8 +28,17 @@ func (s *server) viewer(c echo.Context) (viewer, error) {
 	if err != nil {
 		return viewer{}, err
 	}
-	v := viewer{}
-	if v.access, err = policy.ReadAccess(ctx, s.DB, session.UserID); err != nil {
+	needed := policy.Permission(s.routeOf(c).need)
+	v, err := s.readViewer(ctx, session.UserID, needed)
+	if err == nil && len(v.projects) == 0 {
+		err = s.noRole(session, v.access, needed)
+	}
+	return v, err
+}
+
+// readViewer reads what a user may do, and in which Projects they may do what is needed; that may be none.
+func (s *server) readViewer(ctx context.Context, user uuid.UUID, needed policy.Permission) (v viewer, err error) {
+	if v.access, err = policy.ReadAccess(ctx, s.DB, user); err != nil {
 		return viewer{}, err
 	}
 	if !v.access.Active {
@@ -38,14 +49,10 @@ func (s *server) viewer(c echo.Context) (viewer, error) {
 		return viewer{}, err
 	}
 	v.nowMS = nowMS
-	needed := policy.Permission(s.routeOf(c).need)
 	for _, p := range all {
 		if v.access.Decide(p.ID, needed).Allowed {
 			v.projects = append(v.projects, p)
 		}
-	}
-	if len(v.projects) == 0 {
-		return viewer{}, s.noRole(session, v.access, needed)
 	}
 	return v, nil
 }

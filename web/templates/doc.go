@@ -219,6 +219,10 @@ type Run struct {
 	Events    []Event
 	More      string // says that not all Events are shown
 	Markdown  string // for the incident channel
+	Done      string // what the submission that led here came to
+	Deeds     []Deed
+	Family    Family // without members when nothing was retried
+	Audit     []AuditRow
 }
 
 // Pair is one line of a description. A part that is not there is empty.
@@ -372,5 +376,6 @@ type Problem struct {
 	Next    string
 	Command string // to be copied, if there is one
 	Pairs   []Pair
+	Form    Form // that may be sent next, if it has an action
 	Back    Link
 }

@@ -30,6 +30,8 @@ type Profile struct {
 	Sessions   []Device
 	SignOut    string
 	Everywhere string // where the form goes that ends every session
+	Proofs     []LiveProof
+	Links      []Link
 }
 
 // Role is what a user is in one Project.

@@ -60,6 +60,41 @@
     });
   }
 
+  // A verification runs out. The server says how many seconds are left, again whenever the page comes back to the front;
+  // the countdown between is this page's own.
+  const proof = document.querySelector('[data-left]');
+  if (proof) {
+    const shown = proof.querySelector('[data-clock]'), say = proof.querySelector('[data-say]');
+    let ends = Date.now() + Number(proof.dataset.left) * 1000, said = Infinity, timer = 0;
+    const over = () => {
+      clearInterval(timer);
+      const reason = document.querySelector('[data-until] textarea'), kept = document.querySelector('[data-over] textarea');
+      if (reason && kept) kept.value = reason.value;
+      for (const el of all('[data-until]')) el.hidden = true;
+      document.querySelector('[data-over]').hidden = false;
+      say.textContent = 'The verification has expired. Nothing was done. Verify again.';
+    };
+    const tick = () => {
+      const left = Math.max(0, Math.ceil((ends - Date.now()) / 1000));
+      shown.textContent = Math.floor(left / 60) + ':' + String(left % 60).padStart(2, '0');
+      proof.classList.toggle('late', left <= 60);
+      if (left <= 60 && said > 60) say.textContent = 'One minute left.';
+      said = left;
+      if (left === 0) over();
+    };
+    document.addEventListener('visibilitychange', async () => {
+      if (document.hidden) return;
+      tick();
+      try {
+        const page = new DOMParser().parseFromString(await (await fetch(location.href, { headers: { Accept: 'text/html' } })).text(), 'text/html');
+        const fresh = page.querySelector('[data-left]');
+        ends = Date.now() + (fresh ? Number(fresh.dataset.left) * 1000 : 0);
+        tick();
+      } catch { /* offline: the countdown goes on */ }
+    });
+    timer = setInterval(tick, 1000);
+  }
+
   // Keys.
   const rows = all('tbody tr:has(a)');
   let at = -1, going = 0;

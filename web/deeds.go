@@ -1,0 +1,75 @@
+package web
+
+import (
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/runmgmt"
+	"github.com/qinglong/console/web/templates"
+)
+
+// doneWords say what a submission came to, on the page that it led to.
+var doneWords = map[string]string{
+	"retry made":   "This Run was made by your retry. It is a new Run; the one that it retries has not changed.",
+	"retry before": "This Run was made when you sent the form the first time. Sending it again made nothing new.",
+	"stop made":    "This Run was asked to stop. It goes on until whoever executes it has ended it.",
+	"stop before":  "This Run was asked to stop when you sent the form the first time. Sending it again changed nothing.",
+}
+
+func done(c echo.Context) string {
+	q := c.QueryParams()
+	for _, name := range runQuery {
+		if words := doneWords[name+" "+q.Get(name)]; words != "" {
+			return words
+		}
+	}
+	return ""
+}
+
+// deeds are what may be done to a Run now and, of what its state allows, why not.
+func (s *server) deeds(v viewer, d run.Detail) []templates.Deed {
+	var list []templates.Deed
+	for _, x := range []deed{retrying, stopping} {
+		if row, ok := s.deed(v, d, x); ok {
+			list = append(list, row)
+		}
+	}
+	return list
+}
+
+// deed says nothing of stopping what has ended.
+func (s *server) deed(v viewer, d run.Detail, x deed) (templates.Deed, bool) {
+	state := runmgmt.InState(x.action, d.Status)
+	decided := v.access.Decide(d.ProjectID, x.action)
+	switch {
+	case x == stopping && state != nil, x == retrying && state != nil && state.Reason == runmgmt.SourceNotTerminal:
+		return templates.Deed{}, false
+	case state != nil:
+		return templates.Deed{Why: "It cannot be " + x.done + ": " + state.Detail + "."}, true
+	case x == stopping && d.CancelRequestedAtMS != nil:
+		return templates.Deed{}, false
+	case !decided.Allowed:
+		return templates.Deed{Why: mayNot(x, decided)}, true
+	case s.Runs == nil || s.StepUp == nil:
+		return templates.Deed{Why: readOnlyWords}, true
+	}
+	row := templates.Deed{Link: templates.Link{Text: strings.ToUpper(x.verb[:1]) + x.verb[1:] + "…", URL: s.links.deed(x, d.ID)}, Primary: x == retrying}
+	if s.StepUp.Status() != nil {
+		row.Why = "The identity provider cannot be reached at present, so verifying may fail."
+	}
+	return row, true
+}
+
+// auditOf is the newest of what was done about a Run, for who may read the audit.
+func (s *server) auditOf(c echo.Context, v viewer, d run.Detail) ([]policy.AuditRecord, error) {
+	if wantsJSON(c) || !v.access.Decide(d.ProjectID, policy.ReadAudit).Allowed {
+		return nil, nil
+	}
+	page, err := policy.ListAudit(c.Request().Context(), s.DB, policy.AuditFilter{Scope: policy.Scope{Projects: []string{d.ProjectID}}, Run: d.ID}, nil, auditOnRun)
+	return page.Events, err
+}
+
+const auditOnRun = 20

@@ -1,0 +1,235 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"github.com/qinglong/console/internal/catalog"
+	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/runmgmt"
+	"github.com/qinglong/console/web/templates"
+)
+
+// retry is the preview for who shows a good proof, and before that the question why.
+func (s *server) retry(c echo.Context) error {
+	if _, err := query(c); err != nil {
+		return err
+	}
+	m, err := s.managed(c, retrying)
+	if err != nil {
+		return err
+	}
+	who, ok := s.who(c, m)
+	if !ok {
+		return s.ask(c, m, asking{})
+	}
+	p, err := s.Runs.Preview(c.Request().Context(), who, m.run.ProjectID, m.run.ID)
+	if err != nil {
+		return s.askAgain(c, m, err)
+	}
+	return writeHTML(c, http.StatusOK, templates.PreviewPage(s.previewPage(c, m, p)))
+}
+
+// askAgain asks for another verification in place of one that is no good; the reason is kept.
+func (s *server) askAgain(c echo.Context, m managed, err error) error {
+	refusal, ok := errors.AsType[*runmgmt.Refusal](err)
+	if !ok || refusal.Reason != runmgmt.StepUpRequired && refusal.Reason != runmgmt.AuthenticationChanged {
+		return s.mutationProblem(c, m, submitted{}, err)
+	}
+	s.StepUp.Forget(c.Response(), m.action, m.run.ID)
+	return s.ask(c, m, asking{found: refusal.Detail, reason: refusal.Words})
+}
+
+func (s *server) previewPage(c echo.Context, m managed, p runmgmt.Preview) templates.Preview {
+	page := templates.Preview{
+		Page: s.page(c, m.title(visible(m.run.TaskName)), "Runs", p.NowMS), Name: m.title(visible(m.run.TaskName)), Status: runStatuses[p.Source.Status],
+		Proof: proof(m, p.Level, p.LeftMS), Since: since(p), Later: s.laterRuns(m, p), Family: s.family(p.Since.Family, m.run.ID, p.NowMS),
+		Note: visible(p.Note.Note), Checks: checks(p), Changed: changes(p.Changed), Again: s.verifyAgain(m.deed, m.run.ID, p.Words), Back: s.backToRun(m),
+		What: "Creates one Run, linked to this one. This Run does not change.",
+	}
+	page.Current = fmt.Sprintf("Changed in the Task since: revision %d will run, %d is current", p.Source.TaskRevision, p.Source.TaskHead)
+	if len(p.Plan.Command) > 0 {
+		page.Plan = planPairs(p)
+	}
+	if p.Ready() {
+		page.Submit = s.submission(m, p)
+	}
+	return page
+}
+
+// submission is the form by which the operator says yes to what this page shows.
+func (s *server) submission(m managed, p runmgmt.Preview) templates.Form {
+	f := templates.Form{Action: s.links.deed(m.deed, m.run.ID), Button: m.next, AsksReason: true, Reason: p.Words, Fields: []templates.Field{
+		{Name: "mutation", Value: uuid.NewString()}, {Name: "status", Value: string(p.Source.Status)},
+		{Name: "version", Value: strconv.FormatInt(p.Source.Version, 10)}, {Name: "plan", Value: p.Plan.ExecutionDigest}}}
+	if p.Source.NewestRetry != nil {
+		f.Fields = append(f.Fields, templates.Field{Name: "newest", Value: p.Source.NewestRetry.String()})
+	}
+	if p.Note.Safe == "no" {
+		f.Confirm = "Retry although the Task’s author says that running it again is not safe"
+	}
+	return f
+}
+
+func proof(m managed, level string, leftMS int64) templates.Proof {
+	left := max(leftMS/1000, 0)
+	return templates.Proof{Text: fmt.Sprintf("Verified as %s by %s · valid for %s Run %s", userName(m.session), levels[level], m.doing, shortID(m.run.ID, "").Short),
+		Left: fmt.Sprintf("%d:%02d", left/60, left%60), Secs: strconv.FormatInt(left, 10)}
+}
+
+// since leads the preview: what has happened that may make the retry needless or harmful.
+func since(p runmgmt.Preview) []templates.Sentence {
+	var list []templates.Sentence
+	running, succeeded := 0, 0
+	for _, r := range p.Since.Later {
+		switch {
+		case r.Status == run.Succeeded:
+			succeeded++
+		case !r.Status.Terminal():
+			running++
+		}
+	}
+	if running > 0 {
+		list = append(list, templates.Sentence{Lead: plural(running, "later Run", "later Runs") + " of this Task", Rest: "not over yet.", Tone: "warn"})
+	}
+	if succeeded > 0 {
+		list = append(list, templates.Sentence{Lead: plural(succeeded, "later Run", "later Runs") + " of this Task", Rest: "succeeded."})
+	}
+	if p.Source.Retries > 0 {
+		list = append(list, templates.Sentence{Lead: "This Run has been retried already,", Rest: plural(p.Source.Retries, "time.", "times."), Tone: "warn"})
+	}
+	for _, name := range p.Since.Verifying {
+		list = append(list, templates.Sentence{Lead: shorten(visible(name), listName), Rest: "has verified for this Run too, and may retry it this minute.", Tone: "warn"})
+	}
+	if len(list) == 0 {
+		list = append(list, templates.Sentence{Lead: "Nothing:", Rest: "the Task has had no later Run that is running or succeeded, nobody has retried this one, and nobody else is about to."})
+	}
+	return list
+}
+
+func (s *server) laterRuns(m managed, p runmgmt.Preview) []templates.RunRow {
+	var rows []templates.RunRow
+	for _, r := range p.Since.Later {
+		row := templates.RunRow{ID: shortID(r.ID, s.links.run(r.ID)), Status: runStatuses[r.Status], Created: instant(r.CreatedAtMS, p.NowMS),
+			Task: templates.Link{Text: visible(m.run.TaskName)}, Project: m.run.ProjectID, Origin: templates.Link{Text: "its own"}}
+		if r.RetryOf != nil {
+			row.Origin = templates.Link{Text: "retry of " + shortID(*r.RetryOf, "").Short, URL: s.links.run(*r.RetryOf)}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// planPairs is what will run. These details are on this page alone.
+func planPairs(p runmgmt.Preview) []templates.Pair {
+	plan := p.Plan
+	list := []templates.Pair{{Name: "Command", Mono: commandLine(plan.Command)}}
+	for _, x := range []struct {
+		name string
+		all  []string
+	}{{"Environment", plan.EnvNames}, {"Secrets", secrets(plan.Secrets)}, {"Placement", plan.Requires}} {
+		if len(x.all) > 0 {
+			list = append(list, templates.Pair{Name: x.name, Mono: visible(strings.Join(x.all, ", "))})
+		}
+	}
+	if plan.WorkingDirectory != "" {
+		list = append(list, templates.Pair{Name: "Directory", Mono: visible(plan.WorkingDirectory)})
+	}
+	if plan.Timeout > 0 {
+		list = append(list, templates.Pair{Name: "Timeout", Note: duration(plan.Timeout.Milliseconds())})
+	}
+	revision := fmt.Sprintf("%d, as this Run ran it", p.Source.TaskRevision)
+	return append(list, templates.Pair{Name: "Revision", Note: revision}, templates.Pair{Name: "Digest", Mono: digest(plan.ExecutionDigest), Title: plan.ExecutionDigest},
+		templates.Pair{Name: "Quota", Note: fmt.Sprintf("%d of %d left this minute", p.Quota, runmgmt.Quota)})
+}
+
+var bareWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// commandLine is arguments as one would type them: what needs quotes has them.
+func commandLine(args []string) string {
+	list := make([]string, len(args))
+	for i, a := range args {
+		if list[i] = visible(a); !bareWord.MatchString(a) {
+			list[i] = quoted(list[i])
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+func secrets(list []runmgmt.Secret) []string {
+	var words []string
+	for _, x := range list {
+		words = append(words, x.Name+" ← "+x.Reference)
+	}
+	return words
+}
+
+func checks(p runmgmt.Preview) []templates.Check {
+	var list []templates.Check
+	for _, v := range p.Verdicts {
+		list = append(list, check(v.Check, v.Refusal))
+	}
+	return list
+}
+
+func check(what string, refusal *runmgmt.Refusal) templates.Check {
+	c := templates.Check{Status: templates.Status{Word: "passed", Shape: "disc", Tone: "ok"}, What: sentence(what)}
+	if refusal != nil {
+		c.Status, c.Why = templates.Status{Word: "failed", Shape: "triangle", Tone: "bad"}, sentence(refusal.Detail)
+	}
+	return c
+}
+
+func changes(list []catalog.Detail) []templates.Change {
+	var rows []templates.Change
+	for _, d := range list {
+		rows = append(rows, templates.Change{Field: visible(d.Field), From: visible(d.From), To: visible(d.To)})
+	}
+	return rows
+}
+
+// submitRetry makes the retry, or says why not.
+func (s *server) submitRetry(c echo.Context) error {
+	m, f, err := s.submitted(c, retrying)
+	if err != nil {
+		return err
+	}
+	who, _ := s.who(c, m) // an exact replay needs no proof
+	made, err := s.Runs.Retry(c.Request().Context(), runmgmt.Retry{Who: who, MutationID: f.mutation, ProjectID: m.run.ProjectID, RunID: m.run.ID,
+		SourceStatus: f.status, SourceVersion: f.version, PlanDigest: f.plan, NewestRetry: f.newest, Words: f.reason})
+	if err != nil {
+		return s.mutationProblem(c, m, f, err)
+	}
+	return s.doneTo(c, m, made)
+}
+
+// submitted is the Run and the form of a submission.
+func (s *server) submitted(c echo.Context, d deed) (managed, submitted, error) {
+	m, err := s.managed(c, d)
+	if err != nil {
+		return m, submitted{}, err
+	}
+	f, err := readForm(c)
+	if err == nil && f.unsure {
+		err = badForm("The second confirmation is missing: the Task’s author says that running it again is not safe.")
+	}
+	return m, f, err
+}
+
+// doneTo leads to the Run that a submission made or changed. The proof is spent, so the browser needs it no more.
+func (s *server) doneTo(c echo.Context, m managed, made runmgmt.Made) error {
+	s.StepUp.Forget(c.Response(), m.action, m.run.ID)
+	how := "made"
+	if made.Replayed {
+		how = "before"
+	}
+	return c.Redirect(http.StatusSeeOther, withQuery(s.links.run(made.RunID), url.Values{m.path: {how}}))
+}

@@ -1,0 +1,174 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"github.com/qinglong/console/internal/oidc"
+	"github.com/qinglong/console/web/templates"
+)
+
+const stepUpTestPath = "/account/step-up-test"
+
+// stepUpCallback takes the provider's answer to a step-up, and leads to the preview. Nothing runs by itself.
+func (s *server) stepUpCallback(c echo.Context) error {
+	r := c.Request()
+	session, err := oidc.Current(r.Context())
+	if err != nil {
+		return err
+	}
+	stepped, err := s.StepUp.Callback(r.Context(), c.Response(), s.Identity.Cookies.Binder(r), r.URL.Query(), session, s.client(c))
+	if err != nil {
+		return s.stepUpProblem(c, err, templates.Form{})
+	}
+	if stepped.Test != nil {
+		return writeHTML(c, http.StatusOK, templates.ReportPage(s.reportPage(c, session, *stepped.Test)))
+	}
+	there, ok := s.links.route(stepped.Route)
+	if !ok {
+		there = s.links.url("/", nil)
+	}
+	return c.Redirect(http.StatusSeeOther, there)
+}
+
+// stepUpTitles are where a step-up is not worded like a sign-in.
+var stepUpTitles = map[oidc.Kind]string{
+	oidc.UnknownState: "This verification is not known here", oidc.Expired: "The verification took too long", oidc.Cancelled: "The verification was cancelled",
+	oidc.SessionEnded: "Your session has changed", oidc.WrongSubject: "Somebody else verified", oidc.TooWeak: "The verification was too weak",
+	oidc.Unreadable: "The provider’s answer cannot be judged", oidc.NoAuthTime: "The provider does not say when", oidc.TooOld: "The verification is too old",
+	oidc.NotNew: "This is no new verification", oidc.WrongNonce: "The answer is another verification’s",
+}
+
+// again are the kinds for which the one next step is to verify again.
+var again = map[oidc.Kind]string{
+	oidc.Expired: "Verify again; there are ten minutes for it.", oidc.Cancelled: "Verify again when you want to; your reason is kept.",
+	oidc.ProviderError: "Verify again. If it happens again, tell your administrator the diagnostic id.", oidc.WrongNonce: "Verify again.",
+	oidc.WrongIssuer:  "Verify again. If it happens again, tell your administrator the diagnostic id.",
+	oidc.UnknownState: "Open the Run, and begin again there.", oidc.AlreadyUsed: "Go on to the page you were going to.",
+	oidc.ProviderUnavailable: "Verify again in a minute.",
+}
+
+// stepUpProblem words a refusal: what was found, that nothing was done, and the one next step with the reason kept.
+func (s *server) stepUpProblem(c echo.Context, err error, form templates.Form) error {
+	refusal, ok := errors.AsType[*oidc.Refusal](err)
+	if !ok {
+		return err
+	}
+	p := refused(refusal)
+	p.notDone = "Nothing was run, and your session is as it was."
+	if title := stepUpTitles[refusal.Kind]; title != "" {
+		p.title = title
+	}
+	if next := again[refusal.Kind]; next != "" {
+		p.next = next
+	}
+	p.form = form
+	if refusal.Route == nil {
+		return p
+	}
+	if there, ok := s.links.route(*refusal.Route); ok {
+		p.back = templates.Link{Text: "Go on", URL: there}
+	}
+	if p.form.Action == "" && refusal.Kind != oidc.AlreadyUsed {
+		p.form = s.verifyRoute(*refusal.Route, refusal.Words)
+	}
+	return p
+}
+
+// verifyRoute verifies again for the page that a step-up was to lead to.
+func (s *server) verifyRoute(r oidc.Route, reason string) templates.Form {
+	if r.Name == stepUpTestName {
+		return s.testForm()
+	}
+	id, err := uuid.Parse(r.IDs["id"])
+	if err != nil {
+		return templates.Form{}
+	}
+	for _, d := range []deed{retrying, stopping} {
+		if r.Name == d.path {
+			return s.verifyAgain(d, id, reason)
+		}
+	}
+	return templates.Form{}
+}
+
+const stepUpTestName = "step-up-test"
+
+func (s *server) testForm() templates.Form {
+	return templates.Form{Action: s.links.url(stepUpTestPath, nil), Button: "Run the test"}
+}
+
+// stepUpTest is the page of the test, which never makes a proof.
+func (s *server) stepUpTest(c echo.Context) error {
+	if _, err := s.viewer(c); err != nil {
+		return err
+	}
+	if s.StepUp == nil {
+		return newProblem(http.StatusServiceUnavailable, "No step-up", "This replica has no step-up configured.", nothing, "Configure one: see docs/configuration.md.", nil)
+	}
+	page := templates.Report{Page: s.page(c, "Step-up test", "", 0), Form: s.testForm(),
+		Sentences: []templates.Sentence{{Lead: "Verify once, and see what the provider really sends,", Rest: "rule by rule. No proof is made of it, and nothing can be done with it."}}}
+	if err := s.StepUp.Status(); err != nil {
+		page.Sentences = append(page.Sentences, templates.Sentence{Lead: "The identity provider cannot be reached at present.", Tone: "warn"})
+	}
+	return writeHTML(c, http.StatusOK, templates.ReportPage(page))
+}
+
+func (s *server) startStepUpTest(c echo.Context) error {
+	if _, err := s.viewer(c); err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	session, err := oidc.Current(ctx)
+	if err != nil {
+		return err
+	}
+	there, err := s.StepUp.Start(ctx, s.Identity.Cookies.EnsureBinder(c.Response(), c.Request()), oidc.Ask{Session: session, Client: s.client(c), Route: oidc.Route{Name: stepUpTestName}})
+	if err != nil {
+		return s.stepUpProblem(c, err, s.testForm())
+	}
+	return s.goOn(c, there)
+}
+
+func (s *server) reportPage(c echo.Context, session oidc.Session, r oidc.Report) templates.Report {
+	page := templates.Report{Page: s.page(c, "Step-up test", "", session.NowMS), Form: s.testForm(), Sentences: reportSentences(r),
+		Pairs: []templates.Pair{{Name: "Issuer", Mono: visible(r.Issuer)}, {Name: "Client", Mono: visible(r.ClientID)},
+			{Name: "acr", Mono: sent(r.ACR)}, {Name: "amr", Mono: sent(strings.Join(r.AMR, ", "))}, {Name: "acrs", Mono: sent(strings.Join(r.ACRS, ", "))}}}
+	if r.AuthTimeS > 0 {
+		page.Pairs = append(page.Pairs, templates.Pair{Name: "auth_time", Instant: instant(r.AuthTimeS*1000, session.NowMS)})
+	} else {
+		page.Pairs = append(page.Pairs, templates.Pair{Name: "auth_time", Mono: sent("")})
+	}
+	for _, rule := range r.Rules {
+		page.Rules = append(page.Rules, templates.Check{Status: met(rule.Met), What: visible(rule.Rule)})
+	}
+	return page
+}
+
+func reportSentences(r oidc.Report) []templates.Sentence {
+	if r.Problem != nil {
+		return []templates.Sentence{{Lead: "This would have been refused.", Rest: visible(r.Problem.Found) + " " + r.Problem.Next, Tone: "bad"}}
+	}
+	return []templates.Sentence{{Lead: "This would have been a proof,", Rest: "by " + levels[r.Level] + ".", Tone: "ok"}}
+}
+
+func sent(value string) string {
+	if value == "" {
+		return "not sent"
+	}
+	return shorten(visible(value), 300)
+}
+
+func met(ok bool) templates.Status {
+	if ok {
+		return templates.Status{Word: "met", Shape: "disc", Tone: "ok"}
+	}
+	return templates.Status{Word: "not met", Shape: "ring", Tone: "idle"}
+}
+
+// levels are how strong a proof is, in words.
+var levels = map[string]string{"multi_factor": "two factors", "hardware": "a hardware key"}

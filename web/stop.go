@@ -1,0 +1,60 @@
+package web
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"github.com/qinglong/console/internal/runmgmt"
+	"github.com/qinglong/console/web/templates"
+)
+
+// stop is what stopping would be for who shows a good proof, and before that the question why.
+func (s *server) stop(c echo.Context) error {
+	if _, err := query(c); err != nil {
+		return err
+	}
+	m, err := s.managed(c, stopping)
+	if err != nil {
+		return err
+	}
+	who, ok := s.who(c, m)
+	if !ok {
+		return s.ask(c, m, asking{})
+	}
+	p, err := s.Runs.PreviewStop(c.Request().Context(), who, m.run.ProjectID, m.run.ID)
+	if err != nil {
+		return s.askAgain(c, m, err)
+	}
+	return writeHTML(c, http.StatusOK, templates.PreviewPage(s.stopPage(c, m, p)))
+}
+
+func (s *server) stopPage(c echo.Context, m managed, p runmgmt.StopPreview) templates.Preview {
+	page := templates.Preview{
+		Page: s.page(c, m.title(visible(m.run.TaskName)), "Runs", p.NowMS), Name: m.title(visible(m.run.TaskName)), Status: runStatuses[p.Source.Status],
+		Proof: proof(m, p.Level, p.LeftMS), Since: runSentences(m.run, p.NowMS), Facts: s.askFacts(m), Checks: []templates.Check{check("the Run can be stopped", p.Refusal)},
+		Again: s.verifyAgain(m.deed, m.run.ID, p.Words), Back: s.backToRun(m), What: "Asks whoever executes this Run to end it. Until they have, it goes on.",
+	}
+	if p.Refusal == nil {
+		page.Submit = templates.Form{Action: s.links.deed(m.deed, m.run.ID), Button: m.next, AsksReason: true, Reason: p.Words, Fields: []templates.Field{
+			{Name: "mutation", Value: uuid.NewString()}, {Name: "version", Value: strconv.FormatInt(p.Source.Version, 10)}}}
+	}
+	return page
+}
+
+// submitStop asks the Run to stop, or says why not.
+func (s *server) submitStop(c echo.Context) error {
+	m, f, err := s.submitted(c, stopping)
+	if err != nil {
+		return err
+	}
+	who, _ := s.who(c, m)
+	made, err := s.Runs.Stop(c.Request().Context(), runmgmt.Stop{Who: who, MutationID: f.mutation, ProjectID: m.run.ProjectID, RunID: m.run.ID,
+		Version: f.version, Words: f.reason})
+	if err != nil {
+		return s.mutationProblem(c, m, f, err)
+	}
+	return s.doneTo(c, m, made)
+}

@@ -1,0 +1,144 @@
+package templates
+
+// Field is one hidden field of a form.
+type Field struct{ Name, Value string }
+
+// Form is what a reader may send. Without an action there is none.
+type Form struct {
+	Action     string
+	Button     string
+	Fields     []Field
+	AsksReason bool
+	Reason     string
+	Label      string // of the reason
+	Confirm    string // what must be ticked, if anything
+}
+
+// Family is a retry family, the Run that everything is a retry of first, each retry after its source.
+type Family struct {
+	Members []Member
+	More    string // says that not all are shown
+}
+
+// Member is one Run of a [Family].
+type Member struct {
+	ID      ID
+	Status  Status
+	Level   string // 0 to 6: how deep it is
+	By      string
+	Reason  string
+	Created Instant
+	Current bool
+}
+
+// Deed is what may be done to a Run, or why it may not.
+type Deed struct {
+	Link    Link   // empty when it may not
+	Why     string // it may not, or may fail
+	Primary bool
+}
+
+// Ask is the page before a verification: what it is for.
+type Ask struct {
+	Page
+	Name      string
+	Status    Status
+	Found     string // why a verification that was there is no good
+	Sentences []Sentence
+	Note      string // what the Task's author says of running it again
+	Warning   string // the provider cannot be reached
+	Pairs     []Pair
+	Verify    []Pair
+	Form      Form
+	Family    Family
+	Back      Link
+}
+
+// Proof is a verification that is good for a while.
+type Proof struct {
+	Text string
+	Left string // minutes and seconds
+	Secs string // the same in seconds
+}
+
+// Preview is the page of a good verification: what would be done.
+type Preview struct {
+	Page
+	Name    string
+	Status  Status
+	Proof   Proof
+	Since   []Sentence
+	Later   []RunRow
+	Family  Family
+	Note    string
+	Plan    []Pair
+	Checks  []Check
+	Changed []Change
+	Current string // which revision the changes lead to
+	Facts   []Pair // of what a stop is for
+	Submit  Form   // without an action when a check failed
+	Again   Form   // verifies again
+	What    string // what submitting does
+	Back    Link
+}
+
+// Check is one check and how it went.
+type Check struct {
+	Status Status
+	What   string
+	Why    string // it failed
+}
+
+// Change is one field that differs.
+type Change struct{ Field, From, To string }
+
+// Report is what a test of the step-up found, rule by rule.
+type Report struct {
+	Page
+	Sentences []Sentence
+	Pairs     []Pair
+	Rules     []Check
+	Form      Form
+}
+
+// Audit is the list of what was allowed and refused.
+type Audit struct {
+	Page
+	Action   string
+	Projects []Option
+	Outcomes []Option
+	Actions  []Option
+	Since    []Option
+	Run      string
+	Filtered bool
+	Clear    string
+	Rows     []AuditRow
+	Empty    Empty
+	Older    string
+	Newest   string
+}
+
+// AuditRow is one event.
+type AuditRow struct {
+	At       Instant
+	Action   string
+	Outcome  Status
+	Reason   string
+	Actor    string
+	From     string
+	Project  string
+	Run      ID
+	Strength string
+	Words    []Word
+	Facts    string
+}
+
+// Word is a part of a free text; one with a URL is a link.
+type Word struct{ Text, URL string }
+
+// LiveProof is one of one's own verifications that is still good.
+type LiveProof struct {
+	What Link
+	By   string
+	Left string
+}
