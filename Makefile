@@ -19,7 +19,7 @@ RACE = $(if $(shell command -v "$$(go env CC)"),-race)
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: build ## Run everything on this machine: database, identity provider, console (ARGS=…)
@@ -62,11 +62,15 @@ format-check:
 
 .PHONY: vet
 vet:
-	go vet ./...
+	go vet -tags walks ./...
 
 .PHONY: staticcheck
 staticcheck:
-	go tool staticcheck ./...
+	go tool staticcheck -tags walks ./...
+
+.PHONY: e2e
+e2e: ## Walk through the console in a real browser, behind real proxies (ARGS="-run TestWalks/development")
+	@.ci/walks $(ARGS)
 
 .PHONY: check-alerts
 check-alerts: ## Check and test the Prometheus alert rules

@@ -79,7 +79,6 @@ func (p *process) mustRun(t testing.TB) {
 // A replica is one running `console serve`.
 type replica struct {
 	*process
-	public  string // ADDRESS of its public listener
 	machine string // http://ADDRESS of its machine listener
 }
 
@@ -112,7 +111,10 @@ func run(t testing.TB, vars map[string]string, stdin string, args ...string) {
 // serve starts `console serve` of program and waits until it is ready. It is killed when the test ends.
 func serve(t testing.TB, program string, vars map[string]string, args ...string) *replica {
 	t.Helper()
-	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--machine-listen", "127.0.0.1:0", "--log-format", "json"}, args...)
+	args = append([]string{"serve", "--machine-listen", "127.0.0.1:0", "--log-format", "json"}, args...)
+	if vars["CONSOLE_LISTEN"] == "" {
+		args = append(args, "--listen", "127.0.0.1:0")
+	}
 	r := &replica{process: start(t, command(program, vars, args...))}
 	eventually(t, "serve is ready", func() bool { return r.isReady(t) })
 	return r
@@ -122,7 +124,7 @@ func (r *replica) isReady(t testing.TB) bool {
 	t.Helper()
 	r.mustRun(t)
 	if r.machine == "" {
-		r.public, r.machine = r.output.listeners()
+		r.machine = r.output.listener()
 		return false
 	}
 	status, _ := r.get(t, "/readyz")
@@ -183,17 +185,17 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// listeners are where the log says that the public and the machine listener are, or "".
-func (o *output) listeners() (public, machine string) {
+// listener is where the log says that the machine listener is, or "".
+func (o *output) listener() string {
 	decoder := json.NewDecoder(strings.NewReader(o.String()))
 	for {
-		var line struct{ Msg, Public, Machine string }
+		var line struct{ Msg, Machine string }
 		err := decoder.Decode(&line)
 		if err == nil && line.Msg == "listening" {
-			return line.Public, "http://" + line.Machine
+			return "http://" + line.Machine
 		}
 		if err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
-			return "", ""
+			return ""
 		}
 	}
 }

@@ -52,6 +52,12 @@ const provider = new Provider(config.issuer, {
       postLogoutSuccessSource: (ctx) => { ctx.body = page('Signed out', '<p>Signed out at the provider.</p>'); },
     },
   },
+  // What the provider tells a client goes to this machine, whatever the client's name; its own dispatcher refuses to.
+  fetch: (url, { dispatcher, ...options }) => {
+    const here = new URL(url);
+    here.hostname = '127.0.0.1';
+    return globalThis.fetch(here, options);
+  },
   findAccount: (_, id) => (config.accounts[id] ? { accountId: id, claims: async () => claimsOf(id) } : undefined),
   async loadExistingGrant(ctx) {
     const grant = new ctx.oidc.provider.Grant({ clientId: ctx.oidc.client.clientId, accountId: ctx.oidc.session.accountId });
@@ -108,6 +114,8 @@ function fault(res) {
   if (token === 'html') return html(res, 200, page('Maintenance', ''));
   return res.writeHead(500).end();
 }
+
+provider.on('backchannel.error', (_, error, client) => console.log(`logout of ${client.clientId}: ${error.message} ${error.cause ?? ''}`));
 
 const library = provider.callback();
 createServer({ cert: readFileSync(config.cert), key: readFileSync(config.key) }, async (req, res) => {

@@ -238,9 +238,10 @@ func (p *tab) reload() {
 	p.do(chromedp.Reload())
 }
 
+// back goes back without waiting for a load: a page that the browser kept has none.
 func (p *tab) back() {
 	p.Helper()
-	p.do(chromedp.NavigateBack())
+	p.do(chromedp.Evaluate[chromedp.Void]("setTimeout(() => history.back())"))
 }
 
 func (p *tab) press(selector string) {

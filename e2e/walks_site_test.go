@@ -3,13 +3,10 @@
 package e2e
 
 import (
-	"cmp"
 	"encoding/base64"
 	"maps"
 	"net"
-	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,20 +18,20 @@ type site struct {
 	*world
 	url     string // CONSOLE_PUBLIC_URL
 	mount   string // its path
+	listen  string // where the console itself listens
+	proxied bool   // an SSO proxy says who is at the browser
 	replica *replica
 }
 
-// mounts are where the console is: at the root of its host, and under a path.
-var mounts = map[string]string{"at the root": "", "under a path": "/ops/console"}
-
-func (w *world) newSite(mount string) *site {
-	return &site{world: w, mount: mount, url: "https://" + consoleHost + ":" + w.port + mount}
+func (w *world) newSite(t testing.TB, mount string) *site {
+	t.Helper()
+	return &site{world: w, mount: mount, url: "https://" + consoleHost + ":" + w.port + mount, listen: "127.0.0.1:" + freePort(t)}
 }
 
 // own is a console that signs people in itself, behind TLS.
 func (w *world) own(t testing.TB, mount string) *site {
 	t.Helper()
-	s := w.newSite(mount)
+	s := w.newSite(t, mount)
 	s.serve(t, "own.env")
 	s.nginx(t, "own.nginx.conf", nil)
 	return s
@@ -43,7 +40,8 @@ func (w *world) own(t testing.TB, mount string) *site {
 // forward is a console with oauth2-proxy in front of it.
 func (w *world) forward(t testing.TB, mount string) *site {
 	t.Helper()
-	s := w.newSite(mount)
+	s := w.newSite(t, mount)
+	s.proxied = true
 	s.serve(t, "jwt.env")
 	s.oauth2Proxy(t, "forward.oauth2-proxy.cfg", s.address())
 	return s
@@ -52,7 +50,8 @@ func (w *world) forward(t testing.TB, mount string) *site {
 // authRequest is a console behind an nginx that asks oauth2-proxy about every request.
 func (w *world) authRequest(t testing.TB, mount string) *site {
 	t.Helper()
-	s := w.newSite(mount)
+	s := w.newSite(t, mount)
+	s.proxied = true
 	s.serve(t, "jwt.env")
 	beside := "127.0.0.1:" + freePort(t)
 	s.oauth2Proxy(t, "auth-request.oauth2-proxy.cfg", beside)
@@ -94,7 +93,8 @@ func (s *site) serve(t testing.TB, name string, args ...string) {
 		t.Fatal(err)
 	}
 	vars := maps.Clone(s.vars)
-	text := s.configuration(t, name, map[string]string{"CONSOLE_LISTEN=127.0.0.1:8080": "CONSOLE_LISTEN=127.0.0.1:0"})
+	text := s.configuration(t, name, map[string]string{"127.0.0.1:8080": s.listen})
+	text = strings.ReplaceAll(text, "CLIENT_ID=console", "CLIENT_ID="+ownClient(s.mount))
 	text = strings.ReplaceAll(text, "/etc/console/oidc-client-secret", s.write("secret", s.provider.secrets["console"]))
 	for line := range strings.Lines(text) {
 		if variable, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(variable, "#") {
@@ -107,7 +107,7 @@ func (s *site) serve(t testing.TB, name string, args ...string) {
 // nginx starts nginx in front of the console with the server of a file.
 func (s *site) nginx(t testing.TB, name string, more map[string]string) {
 	t.Helper()
-	words := map[string]string{"listen 443 ssl": "listen " + s.address() + " ssl", "127.0.0.1:8080": s.replica.public}
+	words := map[string]string{"listen 443 ssl": "listen " + s.address() + " ssl", "127.0.0.1:8080": s.listen}
 	maps.Copy(words, more)
 	dir, err := os.MkdirTemp(s.dir, "nginx-")
 	if err != nil {
@@ -120,11 +120,7 @@ func (s *site) nginx(t testing.TB, name string, more map[string]string) {
 			t.Fatal(err)
 		}
 	}
-	program, err := exec.LookPath("nginx")
-	if err != nil {
-		program = "/usr/sbin/nginx" // Debian has it outside an ordinary user's PATH
-	}
-	p := start(t, command(program, nil, "-p", dir, "-e", "stderr", "-c", main))
+	p := start(t, command(tool(t, "CONSOLE_NGINX"), nil, "-p", dir, "-e", "stderr", "-c", main))
 	p.untilOpen(t, s.address())
 }
 
@@ -148,7 +144,7 @@ http {
 // oauth2Proxy starts oauth2-proxy with a file and waits until it listens on address.
 func (s *site) oauth2Proxy(t testing.TB, name, address string) {
 	t.Helper()
-	words := map[string]string{"127.0.0.1:8080": s.replica.public, "0.0.0.0:443": address, "127.0.0.1:4180": address}
+	words := map[string]string{"127.0.0.1:8080": s.listen, "0.0.0.0:443": address, "127.0.0.1:4180": address}
 	if strings.HasPrefix(name, "forward") {
 		delete(words, "127.0.0.1:4180")
 	} else {
@@ -156,17 +152,17 @@ func (s *site) oauth2Proxy(t testing.TB, name, address string) {
 		delete(words, "0.0.0.0:443")
 	}
 	config := s.write(name, s.configuration(t, name, words))
-	p := start(t, command(oauth2ProxyProgram(t), map[string]string{"SSL_CERT_FILE": s.path("tls.crt"), "OAUTH2_PROXY_CLIENT_SECRET": s.provider.secrets["oauth2-proxy"],
+	p := start(t, command(tool(t, "CONSOLE_OAUTH2_PROXY"), map[string]string{"SSL_CERT_FILE": s.path("tls.crt"), "OAUTH2_PROXY_CLIENT_SECRET": s.provider.secrets["oauth2-proxy"],
 		"OAUTH2_PROXY_COOKIE_SECRET": base64.URLEncoding.EncodeToString([]byte("thirty-two bytes of this test's."))}, "--config", config))
 	p.untilOpen(t, address)
 }
 
-// oauth2ProxyProgram is the one that .ci/setup e2e has built, else the one on PATH.
-func oauth2ProxyProgram(t testing.TB) string {
+// tool is the program that a variable names, which .ci/setup --print-e2e prints.
+func tool(t testing.TB, variable string) string {
 	t.Helper()
-	program, err := exec.LookPath(cmp.Or(os.Getenv("CONSOLE_OAUTH2_PROXY"), "oauth2-proxy"))
-	if err != nil {
-		t.Fatalf("no oauth2-proxy: run make e2e, which gets one (%v)", err)
+	program := os.Getenv(variable)
+	if program == "" {
+		t.Fatalf("%s is not set: run make e2e, which gets what the walks need", variable)
 	}
 	return program
 }
@@ -183,13 +179,4 @@ func (p *process) untilOpen(t testing.TB, address string) {
 		conn.Close()
 		return true
 	})
-}
-
-// host is the public URL's host, with its port.
-func (s *site) host() string {
-	u, err := url.Parse(s.url)
-	if err != nil {
-		panic(err) // it was put together here
-	}
-	return u.Host
 }

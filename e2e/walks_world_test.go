@@ -51,6 +51,7 @@ type world struct {
 	super    *pgxpool.Pool
 	vars     map[string]string // of every console
 	people   map[string]person
+	granted  map[string]bool // people who have a role
 	provider *provider
 	chromium context.Context
 	port     string // of every public address of the console, one site at a time
@@ -60,7 +61,7 @@ type world struct {
 const consoleHost = "console.ops.example"
 
 func newWorld(t *testing.T) *world {
-	w := &world{T: t, dir: shared(t), db: pgtest.New(t), people: map[string]person{}, port: freePort(t)}
+	w := &world{T: t, dir: shared(t), db: pgtest.New(t), people: map[string]person{}, granted: map[string]bool{}, port: freePort(t)}
 	w.super = w.db.Super(t)
 	w.certify()
 	w.vars = variables(w.db)
@@ -164,7 +165,7 @@ func (w *world) parent(host, address string) string {
 type provider struct {
 	w       *world
 	issuer  string
-	secrets map[string]string // by client
+	secrets map[string]string
 	config  string
 	process *process
 }
@@ -173,16 +174,8 @@ func (w *world) newProvider() *provider {
 	w.Helper()
 	port := freePort(w)
 	p := &provider{w: w, issuer: "https://localhost:" + port, secrets: map[string]string{"console": rand.Text(), "oauth2-proxy": rand.Text()}}
-	origin := "https://" + consoleHost + ":" + w.port
 	config := map[string]any{"issuer": p.issuer, "port": port, "cert": w.path("tls.crt"), "key": w.path("tls.key"), "keys": w.path("jwks.json"), "accounts": w.people,
-		"clients": []map[string]any{
-			{"client_id": "console", "client_secret": p.secrets["console"],
-				"redirect_uris":             []string{origin + "/auth/callback", origin + "/ops/console/auth/callback"},
-				"post_logout_redirect_uris": []string{origin + "/auth/signed-out", origin + "/ops/console/auth/signed-out"},
-				"backchannel_logout_uri":    origin + "/auth/backchannel-logout", "backchannel_logout_session_required": true},
-			{"client_id": "oauth2-proxy", "client_secret": p.secrets["oauth2-proxy"],
-				"redirect_uris": []string{origin + "/oauth2/callback", origin + "/ops/console/oauth2/callback"}},
-		}}
+		"clients": p.clients("https://" + consoleHost + ":" + w.port)}
 	text, err := json.Marshal(config)
 	if err != nil {
 		w.Fatal(err)
@@ -191,6 +184,22 @@ func (w *world) newProvider() *provider {
 	p.start(w)
 	return p
 }
+
+// clients are the console's own at each of its mounts, because a provider tells a client's logouts to one address, and
+// oauth2-proxy's.
+func (p *provider) clients(origin string) (list []map[string]any) {
+	var proxied []string
+	for _, m := range mounts {
+		base := origin + m.path
+		proxied = append(proxied, base+"/oauth2/callback")
+		list = append(list, map[string]any{"client_id": ownClient(m.path), "client_secret": p.secrets["console"],
+			"redirect_uris": []string{base + "/auth/callback"}, "post_logout_redirect_uris": []string{base + "/auth/signed-out"},
+			"backchannel_logout_uri": base + "/auth/backchannel-logout", "backchannel_logout_session_required": true})
+	}
+	return append(list, map[string]any{"client_id": "oauth2-proxy", "client_secret": p.secrets["oauth2-proxy"], "redirect_uris": proxied})
+}
+
+func ownClient(mount string) string { return "console" + strings.ReplaceAll(mount, "/", "-") }
 
 // start starts the provider, the first time and after [process.kill]. It lives as long as t.
 func (p *provider) start(t testing.TB) {
