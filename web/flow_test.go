@@ -43,7 +43,7 @@ func newTown(t *testing.T, base string) *town {
 	v.config.Log = slog.New(slog.NewTextHandler(v.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var err error
 	v.idp, err = idp.New(idp.Config{Issuer: issuer, Dir: t.TempDir(), Log: v.config.Log, HTTP: trustingClient(),
-		Clients: []idp.Client{{ID: "console", Secret: "canary-client-secret", RedirectURIs: []string{v.public + CallbackPath},
+		Clients: []idp.Client{{ID: "console", Secret: "canary-client-secret", RedirectURIs: []string{v.public + CallbackPath, v.public + StepUpPath},
 			PostLogoutURIs: []string{v.public + SignedOutPath}, BackChannelURI: v.public + BackChannelPath}}})
 	if err != nil {
 		t.Fatal(err)
@@ -67,6 +67,8 @@ func (v *town) useProvider(t *testing.T) {
 	if err := i.Provider.Discover(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	v.config = managing(t, v.Database, v.config, oidc.StepUpIssuer{Provider: i.Provider, Requirement: oidc.Requirement{Issuer: v.issuer, SecondFactor: "always",
+		Request: oidc.Request{ACRValues: []string{idp.ACRMultiFactor}}, Assurance: []oidc.Rule{{Claim: "acr", Equals: idp.ACRMultiFactor, Level: "multi_factor"}}}})
 }
 
 // listen takes a port of loopback for a server that is yet to be started.

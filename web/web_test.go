@@ -37,6 +37,7 @@ projects:
         env: { REGION: only-in-the-preview-too }
         workingDirectory: /srv/only-in-the-preview
         timeout: 1m
+        retry: { safe: "no", note: sends mail to everybody }
         runbook: https://wiki.example/{task}
         logs: https://logs.example/?run={run}
         triggers:
