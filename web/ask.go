@@ -56,7 +56,7 @@ func verification(d deed) []templates.Pair {
 	return []templates.Pair{
 		{Name: "Asks for", Note: "A fresh sign-in with a second factor, at the identity provider, although you are signed in here."},
 		{Name: "Why", Note: "A session may be hours old, or somebody else's hands; " + d.doing + " must be you, now."},
-		{Name: "Good for", Note: d.doing + " this Run as it is now, once, within five minutes."},
+		{Name: "Good for", Note: "This Run as it is now and " + d.doing + " it, once, within five minutes."},
 		{Name: "Then", Note: "You come back here and see what would be done. Nothing is done before you submit it."},
 	}
 }

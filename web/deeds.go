@@ -5,6 +5,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/qinglong/console/internal/oidc"
 	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/runmgmt"
@@ -19,8 +20,13 @@ var doneWords = map[string]string{
 	"stop before":  "This Run was asked to stop when you sent the form the first time. Sending it again changed nothing.",
 }
 
-func done(c echo.Context) string {
+// done is for who submitted it alone: a link that somebody else opens says nothing of it.
+func done(c echo.Context, d run.Detail) string {
 	q := c.QueryParams()
+	session, err := oidc.Current(c.Request().Context())
+	if err != nil || q.Get("retry") != "" && (d.TriggeredBy == nil || *d.TriggeredBy != session.UserID.String()) || q.Get("stop") != "" && d.CancelRequestedAtMS == nil {
+		return ""
+	}
 	for _, name := range runQuery {
 		if words := doneWords[name+" "+q.Get(name)]; words != "" {
 			return words

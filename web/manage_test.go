@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/labstack/echo/v4"
 	"github.com/pquerna/otp/totp"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -319,9 +320,51 @@ func TestRetriedMeanwhileAndMutationConflict(t *testing.T) {
 
 // Every reason has its status, its title and a next step.
 func TestEveryReasonIsWorded(t *testing.T) {
+	s := newServer(config(t, nil, ""))
 	for reason, status := range refusalStatus {
+		w := httptest.NewRecorder()
+		c := echo.New().NewContext(httptest.NewRequest(http.MethodPost, "/", nil), w)
+		s.fail(s.mutationProblem(c, managed{deed: retrying}, submitted{}, &runmgmt.Refusal{Reason: reason, Detail: "found", Retry: new(uuid.UUID), RetryAfter: 1500 * time.Millisecond}), c)
+		if w.Code != status || w.Header().Get("Retry-After") != "2" && reason == runmgmt.RateLimited {
+			t.Errorf("%s is answered %d, Retry-After %q, want %d", reason, w.Code, w.Header().Get("Retry-After"), status)
+		}
 		if reason != runmgmt.NotFound && refusalTitles[reason] == "" || status < 400 || nextFor(retrying, reason) == "" {
 			t.Errorf("%s has no words", reason)
+		}
+	}
+}
+
+// Only this answer does not say whether anything happened. It offers the same form, and a way to find out.
+func TestOutcomeUnknownOffersTheSameForm(t *testing.T) {
+	s, w, id := newServer(config(t, nil, "/x")), httptest.NewRecorder(), uuid.New()
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("mutation="+id.String()+"&reason=INC-1&newest=n"))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	c := echo.New().NewContext(r, w)
+	f, err := readForm(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.fail(s.mutationProblem(c, managed{deed: retrying}, f, runmgmt.ErrOutcomeUnknown), c)
+	for _, want := range []string{"The outcome is not known", `name="mutation" value="` + id.String() + `"`, `value="INC-1"`, `href="/x/go/mutation/` + id.String() + `"`, "Send again"} {
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "5" || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("the answer is %d, Retry-After %q, and does not say %q:\n%s", w.Code, w.Header().Get("Retry-After"), want, w.Body)
+		}
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	tests := []struct {
+		want string
+		args []string
+	}{
+		{"/bin/report --day 2026-11-28", []string{"/bin/report", "--day", "2026-11-28"}},
+		{`sh -c "echo 'it is' >&2"`, []string{"sh", "-c", "echo 'it is' >&2"}},
+		{"sh -c 'echo $HOME'", []string{"sh", "-c", "echo $HOME"}},
+		{`'' 'it'\''s $1' 'a␊b'`, []string{"", "it's $1", "a\nb"}},
+	}
+	for _, tt := range tests {
+		if got := commandLine(tt.args); got != tt.want {
+			t.Errorf("commandLine(%q) = %s, want %s", tt.args, got, tt.want)
 		}
 	}
 }
@@ -389,9 +432,11 @@ func TestManagingIsIsolated(t *testing.T) {
 	missing := uuid.New()
 	for _, d := range []deed{retrying, stopping} {
 		for name, do := range map[string]func(id uuid.UUID) answered{
-			"GET":    func(id uuid.UUID) answered { return o.get("/runs/" + id.String() + "/" + d.path) },
-			"POST":   func(id uuid.UUID) answered { return o.post("/runs/"+id.String()+"/"+d.path, o.form(o.failed)) },
-			"verify": func(id uuid.UUID) answered { return o.post("/runs/"+id.String()+"/"+d.path+"/verify", o.form(o.failed)) },
+			"GET":  func(id uuid.UUID) answered { return o.get("/runs/" + id.String() + "/" + d.path) },
+			"POST": func(id uuid.UUID) answered { return o.post("/runs/"+id.String()+"/"+d.path, o.form(o.failed)) },
+			"verify": func(id uuid.UUID) answered {
+				return o.post("/runs/"+id.String()+"/"+d.path+"/verify", o.form(o.failed))
+			},
 		} {
 			a, b := do(o.failed), do(missing)
 			without := func(r answered) string { return strings.ReplaceAll(r.body, r.Header.Get("X-Request-Id"), "") }

@@ -52,7 +52,7 @@ func (s *server) previewPage(c echo.Context, m managed, p runmgmt.Preview) templ
 	page := templates.Preview{
 		Page: s.page(c, m.title(visible(m.run.TaskName)), "Runs", p.NowMS), Name: m.title(visible(m.run.TaskName)), Status: runStatuses[p.Source.Status],
 		Proof: proof(m, p.Level, p.LeftMS), Since: since(p), Later: s.laterRuns(m, p), Family: s.family(p.Since.Family, m.run.ID, p.NowMS),
-		Note: visible(p.Note.Note), Checks: checks(p), Changed: changes(p.Changed), Again: s.verifyAgain(m.deed, m.run.ID, p.Words), Back: s.backToRun(m),
+		Note: visible(p.Note.Note), Checks: checks(p), Changed: changes(p.Changed), Again: s.verifyAgain(m.deed, m.run.ID, p.Words), Back: templates.Link{Text: "Not now", URL: s.links.run(m.run.ID)},
 		What: "Creates one Run, linked to this one. This Run does not change.",
 	}
 	page.Current = fmt.Sprintf("Changed in the Task since: revision %d will run, %d is current", p.Source.TaskRevision, p.Source.TaskHead)
@@ -88,13 +88,15 @@ func proof(m managed, level string, leftMS int64) templates.Proof {
 // since leads the preview: what has happened that may make the retry needless or harmful.
 func since(p runmgmt.Preview) []templates.Sentence {
 	var list []templates.Sentence
-	running, succeeded := 0, 0
+	running, succeeded, failed := 0, 0, 0
 	for _, r := range p.Since.Later {
 		switch {
 		case r.Status == run.Succeeded:
 			succeeded++
 		case !r.Status.Terminal():
 			running++
+		default:
+			failed++
 		}
 	}
 	if running > 0 {
@@ -103,6 +105,9 @@ func since(p runmgmt.Preview) []templates.Sentence {
 	if succeeded > 0 {
 		list = append(list, templates.Sentence{Lead: plural(succeeded, "later Run", "later Runs") + " of this Task", Rest: "succeeded."})
 	}
+	if failed > 0 {
+		list = append(list, templates.Sentence{Lead: plural(failed, "later Run", "later Runs") + " of this Task", Rest: "did not succeed either.", Tone: "warn"})
+	}
 	if p.Source.Retries > 0 {
 		list = append(list, templates.Sentence{Lead: "This Run has been retried already,", Rest: plural(p.Source.Retries, "time.", "times."), Tone: "warn"})
 	}
@@ -110,7 +115,7 @@ func since(p runmgmt.Preview) []templates.Sentence {
 		list = append(list, templates.Sentence{Lead: shorten(visible(name), listName), Rest: "has verified for this Run too, and may retry it this minute.", Tone: "warn"})
 	}
 	if len(list) == 0 {
-		list = append(list, templates.Sentence{Lead: "Nothing:", Rest: "the Task has had no later Run that is running or succeeded, nobody has retried this one, and nobody else is about to."})
+		list = append(list, templates.Sentence{Lead: "Nothing:", Rest: "the Task has had no later Run, nobody has retried this one, and nobody else is about to."})
 	}
 	return list
 }
@@ -153,11 +158,16 @@ func planPairs(p runmgmt.Preview) []templates.Pair {
 
 var bareWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
-// commandLine is arguments as one would type them: what needs quotes has them.
+// commandLine is arguments as one would type them: what needs quotes has them, of the kind that leaves it readable.
 func commandLine(args []string) string {
 	list := make([]string, len(args))
 	for i, a := range args {
-		if list[i] = visible(a); !bareWord.MatchString(a) {
+		list[i] = visible(a)
+		switch {
+		case bareWord.MatchString(a):
+		case strings.Contains(a, "'") && !strings.ContainsAny(a, "\"$`\\!"):
+			list[i] = `"` + list[i] + `"`
+		default:
 			list[i] = quoted(list[i])
 		}
 	}

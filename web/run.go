@@ -62,7 +62,7 @@ func (s *server) runPage(c echo.Context, v viewer, f runFacts) templates.Run {
 		Sentences: runSentences(d, v.nowMS), Origin: s.runOrigin(d, v.nowMS), Times: runTimes(d, v.nowMS),
 		Attempts: attempts(d.Attempts, v.nowMS), Events: events(d.Events, v.nowMS),
 	}
-	page.JSON, page.Done, page.Deeds = s.links.run(d.ID)+".json", done(c), s.deeds(v, d)
+	page.JSON, page.Done, page.Deeds = s.links.run(d.ID)+".json", done(c, d), s.deeds(v, d)
 	if len(f.Family) > 1 {
 		page.Family = s.family(f.Family, d.ID, v.nowMS)
 	}

@@ -86,7 +86,9 @@
       if (document.hidden) return;
       tick();
       try {
-        const page = new DOMParser().parseFromString(await (await fetch(location.href, { headers: { Accept: 'text/html' } })).text(), 'text/html');
+        const answer = await fetch(location.href, { headers: { Accept: 'text/html' } });
+        if (!answer.ok) return; // it says nothing of the verification
+        const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
         const fresh = page.querySelector('[data-left]');
         ends = Date.now() + (fresh ? Number(fresh.dataset.left) * 1000 : 0);
         tick();
