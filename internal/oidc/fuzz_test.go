@@ -53,6 +53,7 @@ func FuzzLogoutToken(f *testing.F) {
 	good := `{"aud":"console","iat":1800000000,"jti":"j","sid":"s","events":{"` + logoutEvent + `":{}}}`
 	f.Add([]byte(good))
 	f.Add([]byte(strings.Replace(good, `{}`, `null`, 1)))
+	f.Add([]byte(strings.Replace(good, `"sid"`, `"other"`, 1)))
 	f.Add([]byte(strings.Replace(good, `"jti"`, `"nonce":"","jti"`, 1)))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		c, err := decodeClaims(payload, claimNames)

@@ -117,6 +117,8 @@ func TestForgedLogoutTokens(t *testing.T) {
 		{"an empty nonce", change(claim1("nonce", ""))},
 		{"no jti", change(claim1("jti", nil))},
 		{"jti is a number", change(claim1("jti", 7))},
+		{"jti with a NUL", change(claim1("jti", "a\x00"))},
+		{"jti is too long", change(claim1("jti", strings.Repeat("j", 501)))},
 		{"neither sid nor sub", change(claim1("sid", nil))},
 		{"sid is a number", change(claims1("sid", 7, "sub", "alice"))},
 		{"sub is null", raw(`{"sub":null,`)},
