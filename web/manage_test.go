@@ -179,6 +179,15 @@ func (b *browser) stepUp(account string) *browser {
 	return b
 }
 
+// Every refusal that only a step-up meets is worded for it.
+func TestStepUpKindsAreWorded(t *testing.T) {
+	for _, kind := range []oidc.Kind{oidc.SessionEnded, oidc.WrongSubject, oidc.TooWeak, oidc.Unreadable, oidc.NoAuthTime, oidc.TooOld, oidc.NotNew} {
+		if stepUpKinds[kind].title == "" {
+			t.Errorf("%s has no title", kind)
+		}
+	}
+}
+
 // From a link in a runbook, signed out, to a retried Run.
 func TestWalkToARetry(t *testing.T) {
 	for _, base := range []string{"", "/x"} {
@@ -235,7 +244,42 @@ func TestStepUpRefusedLeadsBackWithTheReason(t *testing.T) {
 			b.press("/login", "username", "operator", "password", a.Password).press("/login/enough")
 		}
 	}
-	b.shows(http.StatusBadRequest, "The verification was too weak", "Nothing was run", "kept through it")
+	b.shows(http.StatusForbidden, "The verification was too weak", "Nothing was run", "kept through it")
+}
+
+// Somebody else's verification changes nothing, and an answer of the provider is good once.
+func TestStepUpOfSomebodyElseAndTwice(t *testing.T) {
+	v := newTown(t, "")
+	b := v.browser(t)
+	var callback string
+	b.client.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
+		if r.URL.Path == StepUpPath {
+			callback = r.URL.String()
+		}
+		return nil
+	}
+	page := "/runs/" + v.failed.String() + "/retry"
+	b.open(page).signIn("operator")
+	grant(t, v.Database, v.account(t, "operator"), policy.Operator, "ops")
+	b.open(page).press(page+"/verify", "reason", "kept through it").stepUp("admin")
+	b.shows(http.StatusForbidden, "Somebody else verified", "Nothing was run", "kept through it", "Omar")
+	b.open(page).shows(http.StatusOK, "Verify, then look at it")
+	b.press(page+"/verify", "reason", "again").stepUp("operator")
+	b.shows(http.StatusOK, "Verified as")
+	b.open(callback).shows(http.StatusBadRequest, "This answer was used before", "Go on", `href="`+page+`"`)
+	b.open(strings.Replace(callback, "state=", "state=x", 1)).shows(http.StatusBadRequest, "This verification is not known here")
+	b.open(page).shows(http.StatusOK, "Verified as")
+	other := v.browser(t)
+	other.open("/account").signIn("operator")
+	other.open(page)
+	if strings.Contains(other.page, "only-in-the-preview") {
+		t.Error("another browser of the same person sees the preview")
+	}
+	b.press("/auth/sign-out").open("/account").signIn("operator")
+	b.open(page)
+	if strings.Contains(b.page, "only-in-the-preview") {
+		t.Error("the proof outlives its session")
+	}
 }
 
 func TestStepUpTest(t *testing.T) {

@@ -44,7 +44,6 @@ func (s *server) askAgain(c echo.Context, m managed, err error) error {
 	if !ok || refusal.Reason != runmgmt.StepUpRequired && refusal.Reason != runmgmt.AuthenticationChanged {
 		return s.mutationProblem(c, m, submitted{}, err)
 	}
-	s.StepUp.Forget(c.Response(), m.action, m.run.ID)
 	return s.ask(c, m, asking{found: refusal.Detail, reason: refusal.Words})
 }
 

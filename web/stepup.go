@@ -35,12 +35,22 @@ func (s *server) stepUpCallback(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, there)
 }
 
-// stepUpTitles are where a step-up is not worded like a sign-in.
-var stepUpTitles = map[oidc.Kind]string{
-	oidc.UnknownState: "This verification is not known here", oidc.Expired: "The verification took too long", oidc.Cancelled: "The verification was cancelled",
-	oidc.SessionEnded: "Your session has changed", oidc.WrongSubject: "Somebody else verified", oidc.TooWeak: "The verification was too weak",
-	oidc.Unreadable: "The provider’s answer cannot be judged", oidc.NoAuthTime: "The provider does not say when", oidc.TooOld: "The verification is too old",
-	oidc.NotNew: "This is no new verification", oidc.WrongNonce: "The answer is another verification’s",
+// stepUpKinds are the status and title of what is not worded like a sign-in.
+var stepUpKinds = map[oidc.Kind]struct {
+	status int
+	title  string
+}{
+	oidc.UnknownState: {http.StatusBadRequest, "This verification is not known here"},
+	oidc.Expired:      {http.StatusBadRequest, "The verification took too long"},
+	oidc.WrongNonce:   {http.StatusBadRequest, "The answer is another verification’s"},
+	oidc.Cancelled:    {http.StatusForbidden, "The verification was cancelled"},
+	oidc.SessionEnded: {http.StatusForbidden, "Your session has changed"},
+	oidc.WrongSubject: {http.StatusForbidden, "Somebody else verified"},
+	oidc.TooWeak:      {http.StatusForbidden, "The verification was too weak"},
+	oidc.Unreadable:   {http.StatusForbidden, "The provider’s answer cannot be judged"},
+	oidc.NoAuthTime:   {http.StatusForbidden, "The provider does not say when"},
+	oidc.TooOld:       {http.StatusForbidden, "The verification is too old"},
+	oidc.NotNew:       {http.StatusForbidden, "This is no new verification"},
 }
 
 // again are the kinds for which the one next step is to verify again.
@@ -60,8 +70,8 @@ func (s *server) stepUpProblem(c echo.Context, err error, form templates.Form) e
 	}
 	p := refused(refusal)
 	p.notDone = "Nothing was run, and your session is as it was."
-	if title := stepUpTitles[refusal.Kind]; title != "" {
-		p.title = title
+	if known, ok := stepUpKinds[refusal.Kind]; ok {
+		p.status, p.title = known.status, known.title
 	}
 	if next := again[refusal.Kind]; next != "" {
 		p.next = next
