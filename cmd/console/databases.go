@@ -105,5 +105,5 @@ func (d databases) open(ctx context.Context, role string, lost func(error)) (*pg
 
 // serializable tells the roles that write what other serializable transactions read.
 func serializable(role string) bool {
-	return role == migrations.RoleRuntime || role == migrations.RoleRunManager || role == migrations.RoleAdmin
+	return role == migrations.RoleRuntime || role == migrations.RoleRunManager || role == migrations.RoleAdmin || role == migrations.RoleAuthn
 }

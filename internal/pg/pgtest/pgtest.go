@@ -174,7 +174,7 @@ func (d *Database) SuperURL() string { return d.server.URL(d.server.Superuser(),
 func (d *Database) Pool(t testing.TB, role string) *pgxpool.Pool {
 	t.Helper()
 	return openPool(t, pg.PoolConfig{URL: d.URL(role), App: t.Name(), Schema: migrations.Schema, MaxConns: 8,
-		StatementTimeout: 20 * time.Second, Serializable: role == migrations.RoleRuntime || role == migrations.RoleRunManager || role == migrations.RoleAdmin})
+		StatementTimeout: 20 * time.Second, Serializable: role != migrations.RoleConsole && role != migrations.RoleMigration})
 }
 
 // Super is a new superuser pool, closed when t ends.
