@@ -468,6 +468,9 @@ func TestOnlyFormsOfOnesOwnPageAct(t *testing.T) {
 			t.Errorf("GET %s = %d, want an error", target, res.StatusCode)
 		}
 	}
+	if res := get(t, o.handler(), o.path(retrying), "Accept", "application/json"); res.StatusCode != http.StatusUnsupportedMediaType || strings.Contains(res.body, "only-in-the-preview") {
+		t.Errorf("GET %s as a client = %d, want 415", o.path(retrying), res.StatusCode)
+	}
 }
 
 // A Run of another Project is not there, for every page of it.

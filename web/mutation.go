@@ -53,6 +53,9 @@ func (m managed) actor() policy.Actor { return m.session.Actor(m.client) }
 func (s *server) managed(c echo.Context, d deed) (managed, error) {
 	ctx := c.Request().Context()
 	m := managed{deed: d, client: s.client(c)}
+	if wantsJSON(c) { // these are pages and forms of a browser's session
+		return m, echo.ErrUnsupportedMediaType
+	}
 	var err error
 	if m.session, err = oidc.Current(ctx); err != nil {
 		return m, err
