@@ -1,0 +1,120 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/runmgmt"
+	"github.com/qinglong/console/web/templates"
+)
+
+// The fields of the forms, which are sent back as they were when a database cannot be reached.
+var formFields = []string{"mutation", "status", "version", "plan", "newest", "asked", "sure", "reason"}
+
+// submitted is a form as it was sent. Reading it refuses what no page of the console sends.
+type submitted struct {
+	mutation uuid.UUID
+	status   run.Status
+	version  int64
+	plan     string
+	newest   *uuid.UUID
+	unsure   bool // the second confirmation was asked for, and not given
+	reason   string
+}
+
+func readForm(c echo.Context) (f submitted, err error) {
+	r := c.Request()
+	if err := r.ParseForm(); err != nil {
+		return f, badForm("The form cannot be read.")
+	}
+	for _, name := range formFields {
+		if len(r.PostForm[name]) > 1 {
+			return f, badForm("The form has the field " + name + " more than once.")
+		}
+	}
+	f.status, f.plan = run.Status(r.PostForm.Get("status")), r.PostForm.Get("plan")
+	f.unsure = r.PostForm.Get("asked") != "" && r.PostForm.Get("sure") == ""
+	f.reason = strings.TrimSpace(strings.ReplaceAll(r.PostForm.Get("reason"), "\r\n", "\n"))
+	if strings.ContainsRune(f.reason, 0) || strings.ToValidUTF8(f.reason, "") != f.reason {
+		return f, badForm("The reason is not text.")
+	}
+	f.mutation, _ = uuid.Parse(r.PostForm.Get("mutation"))             // the manager refuses what is missing
+	f.version, _ = strconv.ParseInt(r.PostForm.Get("version"), 10, 64) // and what is no version of the Run
+	if id, err := uuid.Parse(r.PostForm.Get("newest")); err == nil {
+		f.newest = &id
+	}
+	return f, nil
+}
+
+func badForm(what string) problem {
+	p := newProblem(http.StatusBadRequest, "Bad form", what, nothing, "Open the page again, and send its form.", nil)
+	p.kind = string(runmgmt.Invalid)
+	return p
+}
+
+// checkReason is what the manager will check, before the user leaves for the provider.
+func checkReason(m managed, reason string) error {
+	n := len([]rune(reason))
+	switch {
+	case reason == "":
+		return badForm("A reason is missing: say why the Run is " + m.done + ".")
+	case n > runmgmt.MaxWords:
+		return badForm(fmt.Sprintf("The reason has %d characters; at most %d are kept.", n, runmgmt.MaxWords))
+	}
+	return nil
+}
+
+// resend is the form that was sent, for its sender to send again. It asks nothing of the database.
+func (s *server) resend(c echo.Context) templates.Form {
+	if c.Request().Method != http.MethodPost || c.Request().ParseForm() != nil {
+		return templates.Form{}
+	}
+	id, err := wholeID(c.Param("id"))
+	if err != nil {
+		return templates.Form{}
+	}
+	for _, d := range []deed{retrying, stopping} {
+		switch path := s.routeOf(c).path; path {
+		case deedPath(d):
+			return s.formOf(c, s.links.deed(d, id))
+		case deedPath(d) + "/verify":
+			return s.formOf(c, s.links.verify(d, id))
+		}
+	}
+	return templates.Form{}
+}
+
+func deedPath(d deed) string { return "/runs/:id/" + d.path }
+
+func (s *server) formOf(c echo.Context, action string) templates.Form {
+	f := templates.Form{Action: action, Button: "Send again"}
+	for _, name := range formFields {
+		if values := c.Request().PostForm[name]; len(values) == 1 && strings.ToValidUTF8(values[0], "") == values[0] {
+			f.Fields = append(f.Fields, templates.Field{Name: name, Value: values[0]})
+		}
+	}
+	return f
+}
+
+// set replaces one field.
+func set(f templates.Form, name, value string) templates.Form {
+	var fields []templates.Field
+	for _, x := range f.Fields {
+		if x.Name != name {
+			fields = append(fields, x)
+		}
+	}
+	f.Fields = append(fields, templates.Field{Name: name, Value: value})
+	return f
+}
+
+// verifyAgain leads to the provider with the reason kept, and editable.
+func (s *server) verifyAgain(d deed, id uuid.UUID, reason string) templates.Form {
+	return templates.Form{Action: s.links.verify(d, id), Button: "Verify again", AsksReason: true, Reason: reason}
+}
