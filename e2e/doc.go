@@ -3,5 +3,8 @@
 // It imports nothing of the product but fixtures. What a test here knows of the console is what an operator can know:
 // its commands, its listeners and its tables. What is expected is computed anew, never by the code under test.
 //
+// The walks (walks_*, build tag walks, `make e2e`) go through it in a real browser, signed in by real providers and behind
+// real proxies, which run with the very files that docs/sso.md gives.
+//
 // The benchmarks are tests as well: what they measure must also be right. See docs/benchmarks.md.
 package e2e

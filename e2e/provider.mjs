@@ -1,4 +1,5 @@
-// An independent OpenID provider: the certified oidc-provider, with people who have passwords and no consent to ask.
+// An independent OpenID provider: the certified oidc-provider, with people who have passwords and one-time codes and no
+// consent to ask.
 //
 //   node provider.mjs CONFIG.json
 //
@@ -6,7 +7,8 @@
 // and kept, so that a provider that was down comes back as the same one), clients, accounts.
 import { createServer } from 'node:https';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { createHmac, generateKeyPairSync, randomBytes } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
 import { Provider, interactionPolicy } from 'oidc-provider';
 
 const config = JSON.parse(readFileSync(process.argv[2], 'utf8'));
@@ -41,6 +43,7 @@ const provider = new Provider(config.issuer, {
   jwks: signingKeys(),
   pkce: { required: () => true },
   claims: { openid: ['sub', 'acr', 'amr', 'auth_time', 'groups'], profile: ['name', 'preferred_username'], email: ['email', 'email_verified'] },
+  acrValues: ['gold'],
   conformIdTokenClaims: false,
   interactions: { policy, url: (_, interaction) => `/sign-in/${interaction.uid}` },
   features: {
@@ -72,14 +75,33 @@ function page(title, body) {
   return `<!doctype html><html lang="en"><meta charset="utf-8"><title>${title} - independent provider</title><h1>${title}</h1>${body}</html>`;
 }
 
-function form(uid, wrong) {
+function form(uid, wrong, second) {
   return page('Sign in at the provider', `${wrong ? '<p role="alert">Wrong name or password.</p>' : ''}
     <form method="post" action="/sign-in/${uid}">
       <label>Name <input id="name" name="name" autofocus></label>
       <label>Password <input id="password" name="password" type="password"></label>
+      ${second ? '<label>One-time code <input id="code" name="code" inputmode="numeric"></label>' : ''}
       <button name="do" value="sign-in">Sign in</button>
       <button id="cancel" name="do" value="cancel">Cancel</button>
     </form>`);
+}
+
+// codes are the one-time codes (RFC 6238) of this half minute and the last, whose secret is the account's password.
+function codes(account) {
+  return [0, 1].map((ago) => {
+    const counter = Buffer.alloc(8);
+    counter.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30_000) - ago));
+    const mac = createHmac('sha1', account.password).update(counter).digest();
+    return String((mac.readUInt32BE(mac[19] & 15) & 0x7fffffff) % 1_000_000).padStart(6, '0');
+  });
+}
+
+// authenticated says what was proved, when. No account is authenticated twice in the same second.
+const last = new Map();
+async function authenticated(name, code) {
+  while (Math.floor(Date.now() / 1000) <= (last.get(name) ?? 0)) await wait(50);
+  last.set(name, Math.floor(Date.now() / 1000));
+  return { accountId: name, ...(code ? { acr: 'gold', amr: ['pwd', 'otp', 'mfa'] } : { amr: ['pwd'] }) };
 }
 
 async function body(req) {
@@ -92,15 +114,19 @@ const html = (res, status, text) => res.writeHead(status, { 'content-type': 'tex
 
 // interact shows the form and takes it.
 async function interact(req, res, uid) {
-  const { prompt } = await provider.interactionDetails(req, res);
-  if (req.method !== 'POST') return html(res, 200, form(uid, false));
+  const { prompt, params } = await provider.interactionDetails(req, res);
+  const second = params.acr_values === 'gold';
+  if (req.method !== 'POST') return html(res, 200, form(uid, false, second));
   const answer = await body(req);
   if (answer.get('do') === 'cancel') {
     return provider.interactionFinished(req, res, { error: 'access_denied', error_description: 'declined' }, { mergeWithLastSubmission: false });
   }
   const account = config.accounts[answer.get('name')];
-  if (prompt.name !== 'login' || !account || answer.get('password') !== account.password) return html(res, 200, form(uid, true));
-  return provider.interactionFinished(req, res, { login: { accountId: answer.get('name'), amr: ['pwd'] } }, { mergeWithLastSubmission: false });
+  const code = answer.get('code');
+  if (prompt.name !== 'login' || !account || answer.get('password') !== account.password || (code && !codes(account).includes(code))) {
+    return html(res, 200, form(uid, true, second));
+  }
+  return provider.interactionFinished(req, res, { login: await authenticated(answer.get('name'), code) }, { mergeWithLastSubmission: false });
 }
 
 // A test asks for a token endpoint that fails: PUT /e2e/token with html, error or ok.

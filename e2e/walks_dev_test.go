@@ -16,8 +16,11 @@ import (
 // development is what a script reads of a running console dev.
 type development struct {
 	URL, Issuer string
-	Accounts    []struct{ Role, Username, Password string }
+	Databases   map[string]string
+	Accounts    []account
 }
+
+type account struct{ Role, Username, Name, Subject, Password, TOTPSecret string }
 
 func startDevelopment(t *testing.T) (d development) {
 	t.Helper()

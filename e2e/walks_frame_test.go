@@ -27,20 +27,34 @@ func walkFrames(t *testing.T, s *site) {
 		{"elsewhere.example", "/schedules", false},
 	}
 	for _, test := range tests {
-		p.open(s.parent(test.parent, s.url+test.path))
+		p.open(s.parent(test.parent, "frame", s.url+test.path))
 		if got := p.framed(s.url + test.path); got != test.shown {
 			t.Errorf("%s frames %s: shown %v, want %v", test.parent, test.path, got, test.shown)
 		}
 	}
-	p.open(s.parent("wiki.ops.example", s.url+"/schedules"))
+	p.open(s.parent("wiki.ops.example", "frame", s.url+"/schedules"))
 	if text := p.inFrame(); !strings.Contains(text, "beat") {
 		t.Errorf("the frame shows %s", text)
 	}
 	q := s.browser(t).tab()
 	q.mayRefuse = true
-	q.open(s.parent("wiki.ops.example", s.url+"/schedules"))
+	q.open(s.parent("wiki.ops.example", "frame", s.url+"/schedules"))
 	if text := q.inFrame(); !strings.Contains(text, "Open the console") || strings.Contains(text, "beat") {
 		t.Errorf("signed out, the frame shows %s", text)
+	}
+}
+
+// walkForeignForms is the same for a page of the same site and of another: neither is the console.
+func walkForeignForms(t *testing.T, s *site) {
+	for _, host := range []string{"wiki.ops.example", "elsewhere.example"} {
+		p := s.member(t, "bob")
+		for _, path := range []string{"/auth/sign-in", "/auth/sign-out", "/auth/sign-out-everywhere"} {
+			p.open(s.parent(host, "form", s.url+path))
+			p.press("button")
+			p.sees("Sent from elsewhere")
+		}
+		p.open(s.url + "/account")
+		p.sees(s.people["bob"].Name)
 	}
 }
 

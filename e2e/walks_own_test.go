@@ -83,6 +83,7 @@ var ownWalks = []walk{
 	}},
 	{"it works with the keyboard alone", walkKeyboard},
 	{"the provider's own sign-out ends the session", walkBackChannel},
+	{"a form of another origin starts nothing and signs nobody out", walkForeignForms},
 	{"a page of the same site may frame what is read, and no other", walkFrames},
 }
 

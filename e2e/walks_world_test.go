@@ -12,7 +12,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
-	"fmt"
+	"html/template"
 	"io"
 	"math/big"
 	"net"
@@ -133,17 +133,19 @@ func (w *world) certify() {
 	w.write("tls.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})))
 }
 
-// serveParents serves, under any name, a page that frames the address in its query.
+// parentPage is a page of another origin that frames an address or has a form that is sent to it.
+const parentPage = `<!doctype html><title>parent</title><h1>A page around the console</h1>
+{{with .Get "frame"}}<iframe src="{{.}}" width="900" height="600"></iframe>{{end}}
+{{with .Get "form"}}<form method="post" action="{{.}}"><button>Win a prize</button></form>{{end}}`
+
+// serveParents serves that page under any name.
 func (w *world) serveParents() (port string) {
 	w.Helper()
+	page := template.Must(template.New("parent").Parse(parentPage))
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		u, err := url.Parse(r.FormValue("frame"))
-		if err != nil {
-			http.Error(rw, err.Error(), http.StatusBadRequest)
-			return
+		if err := page.Execute(rw, r.URL.Query()); err != nil {
+			w.Errorf("a page around the console: %v", err)
 		}
-		rw.Header().Set("Content-Type", "text/html")
-		fmt.Fprintf(rw, "<!doctype html><title>parent</title><h1>A page around the console</h1><iframe src=%q width=900 height=600></iframe>", u)
 	}))
 	certificate, err := tls.LoadX509KeyPair(w.path("tls.crt"), w.path("tls.key"))
 	if err != nil {
@@ -156,9 +158,9 @@ func (w *world) serveParents() (port string) {
 	return port
 }
 
-// parent is the address of a page on host that frames address.
-func (w *world) parent(host, address string) string {
-	return "https://" + host + ":" + w.parents + "/?" + url.Values{"frame": {address}}.Encode()
+// parent is the address of a page on host that has address in a frame or a form.
+func (w *world) parent(host, as, address string) string {
+	return "https://" + host + ":" + w.parents + "/?" + url.Values{as: {address}}.Encode()
 }
 
 // A provider is the independent OpenID provider of provider.mjs.

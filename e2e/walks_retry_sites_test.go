@@ -1,0 +1,231 @@
+//go:build walks
+
+package e2e
+
+import (
+	"encoding/base32"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/pquerna/otp/totp"
+
+	"github.com/qinglong/console/internal/pg/pgtest"
+	fixture "github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/run/runtest"
+)
+
+// A station is a console at which Runs can be retried, with its provider and what a walk does there.
+type station struct {
+	*world
+	url, issuer string
+	proxied     bool                  // an SSO proxy signs people in
+	all         *pgxpool.Pool         // of somebody who may change every fact
+	failed      func(testing.TB) string // makes or finds a Run that failed and that no other walk is about
+	name        func(who string) string // how the console calls somebody
+	types       func(p *tab, who string)
+	password    string // selector of the password's field
+	cancel      string // selector of the provider's button
+	code        func(testing.TB, string) string
+}
+
+// codes hands out an account's one-time codes, each once: a provider takes no code twice, and those of the neighbouring
+// half minutes too.
+type codes struct {
+	mu   sync.Mutex
+	last map[string]int64
+}
+
+const halfMinute = 30
+
+func (c *codes) next(t testing.TB, secret string) (code string) {
+	t.Helper()
+	eventually(t, "there is another one-time code", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		now := time.Now().Unix() / halfMinute
+		step := max(now-1, c.last[secret]+1)
+		if step > now+1 {
+			return false
+		}
+		c.last[secret] = step
+		var err error
+		if code, err = totp.GenerateCode(secret, time.Unix(step*halfMinute, 0)); err != nil {
+			t.Fatal(err)
+		}
+		return true
+	})
+	return code
+}
+
+// retryTasks is how many Tasks there are of which a Run fails, so that every walk has one to itself.
+const retryTasks = 16
+
+func failingTasks() string {
+	var b strings.Builder
+	b.WriteString("projects:\n  - id: walks\n    name: Walks\n    tasks:\n")
+	task := "      - id: %[1]s\n        name: %[1]s\n        command: [/bin/sh, -c, %[2]q]\n        timeout: 5m\n        triggers:\n" +
+		"          - { id: %[1]s, cron: %[3]q, timezone: UTC, misfire: skip }\n"
+	for i := range retryTasks {
+		fmt.Fprintf(&b, task, fmt.Sprintf("job-%d", i), "exit 3", fmt.Sprintf("%d/20 * * * * *", i%20))
+	}
+	fmt.Fprintf(&b, task, "slow", "sleep 240", "*/30 * * * * *")
+	return b.String()
+}
+
+// developmentStation is a console dev, with Tasks that fail.
+func developmentStation(t *testing.T, w *world) *station {
+	d := startDevelopment(t)
+	vars := map[string]string{"CONSOLE_ADMIN_DATABASE_URL": d.Databases["admin"]}
+	run(t, vars, failingTasks(), "apply", "-f", "-")
+	accounts := map[string]account{}
+	for _, a := range d.Accounts {
+		accounts[a.Username] = a
+		if a.Role == "operator" || a.Role == "admin" || a.Role == "owner" {
+			run(t, vars, "", "grant", "--project", "walks", "--role", a.Role, "--yes", "--subject", d.Issuer, a.Subject)
+		}
+	}
+	pool, err := pgxpool.New(t.Context(), d.Databases["migration"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	once, task := codes{last: map[string]int64{}}, atomic.Int64{}
+	return &station{world: w, url: d.URL, issuer: d.Issuer, all: pool, password: "#password", cancel: `form[action="/login/cancel"] button`,
+		name: func(who string) string { return accounts[who].Name },
+		code: func(t testing.TB, who string) string { return once.next(t, accounts[who].TOTPSecret) },
+		types: func(p *tab, who string) {
+			p.do(chromedp.WaitVisible("#password"), chromedp.SetValue("#username", who), chromedp.SendKeys("#password", accounts[who].Password+kb.Enter))
+		},
+		failed: func(t testing.TB) string { return failedRunOf(t, pool, fmt.Sprintf("job-%d", task.Add(1)-1)) },
+	}
+}
+
+// failedRunOf waits for the first Run of a Task that failed.
+func failedRunOf(t testing.TB, pool *pgxpool.Pool, task string) (id string) {
+	t.Helper()
+	eventually(t, "a Run of "+task+" has failed", func() bool {
+		id = value[string](t, pool, "SELECT coalesce((SELECT id::text FROM ql3.runs WHERE task_id = $1 AND status = 'failed' ORDER BY created_at_ms DESC LIMIT 1), '')", task)
+		return id != ""
+	})
+	return id
+}
+
+// independentStation is a console that may step up at a provider of its own, in front of which is what front puts there.
+func independentStation(t *testing.T, w *world, mount string, front func(*site, ...string)) *station {
+	t.Helper()
+	own := *w
+	own.granted = map[string]bool{}
+	own.provider = own.newStepUpProvider(t)
+	s := own.newSite(t, mount)
+	front(s, "--step-up-file", own.write("step-up.yaml", fmt.Sprintf(assuranceTable, own.provider.issuer, ownClient(mount), own.write("step-up-secret", own.provider.secrets["console"]))))
+	once, registered := codes{last: map[string]int64{}}, map[string]bool{}
+	st := &station{world: &own, url: s.url, issuer: own.provider.issuer, proxied: s.proxied, all: w.super, password: "#password", cancel: "#cancel",
+		name: func(who string) string { return w.people[who].Name },
+		code: func(t testing.TB, who string) string { return once.next(t, base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString([]byte(w.people[who].Password))) },
+		types: func(p *tab, who string) {
+			p.do(chromedp.SetValue("#name", who), chromedp.SendKeys("#password", w.people[who].Password+kb.Enter))
+		},
+		failed: func(t testing.TB) string { return failOne(t, w.db) },
+	}
+	for _, who := range []string{"ada", "bob"} {
+		if !registered[who] {
+			run(t, w.vars, "", append([]string{"grant", "--project", "ops", "--role", "operator", "--yes"}, own.user(who)...)...)
+		}
+	}
+	return st
+}
+
+const assuranceTable = `
+step_up:
+  - issuer: %s
+    client_id: %s
+    client_secret_file: %s
+    request: { acr_values: [gold] }
+    second_factor: always
+    assurance:
+      - { claim: acr, equals: gold, level: multi_factor }
+`
+
+// failOne makes a Run that failed.
+func failOne(t testing.TB, db *pgtest.Database) string {
+	t.Helper()
+	super := db.Super(t)
+	now := runtest.Clock(t, super)
+	runtest.Admit(t, db, "ops", "beat", now-now%1000+1, now)
+	code := 3
+	for {
+		id := runtest.Execute(t, db, fixture.Outcome{Status: fixture.Failed, ExitCode: &code, Code: "command_failed"})
+		return id.String()
+	}
+}
+
+// newStepUpProvider is the independent provider once more, with clients that may come back from a step-up.
+func (w *world) newStepUpProvider(t testing.TB) *provider {
+	t.Helper()
+	p := &provider{w: w, issuer: "https://localhost:" + freePort(t), secrets: w.provider.secrets}
+	clients := p.clients("https://" + consoleHost + ":" + w.port)
+	for _, c := range clients {
+		redirects := c["redirect_uris"].([]string)
+		c["redirect_uris"] = append(redirects, strings.Replace(redirects[0], "/auth/callback", "/auth/step-up", 1))
+	}
+	u, err := url.Parse(p.issuer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(map[string]any{"issuer": p.issuer, "port": u.Port(), "cert": w.path("tls.crt"), "key": w.path("tls.key"), "keys": w.path("jwks-step-up.json"),
+		"accounts": w.people, "clients": clients})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.config = w.write("provider-"+u.Port()+".json", string(text))
+	p.start(t)
+	return p
+}
+
+// A crossing has two replicas behind one address: one takes the provider's answers, the other everything else.
+type crossing struct {
+	callbacks, submissions atomic.Int64
+}
+
+// serve starts both and stands at the site's address, behind nginx.
+func (c *crossing) serve(t testing.TB, s *site, args ...string) {
+	t.Helper()
+	var replicas []*httputil.ReverseProxy
+	for range 2 {
+		s.listen = "127.0.0.1:" + freePort(t)
+		s.serve(t, "own.env", args...)
+		there := url.URL{Scheme: "http", Host: s.listen}
+		replicas = append(replicas, &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&there)
+			r.Out.Host = r.In.Host
+		}})
+	}
+	between := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		at := replicas[1]
+		if r.URL.Path == s.mount+"/auth/step-up" {
+			c.callbacks.Add(1)
+			at = replicas[0]
+		} else if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/retry") {
+			c.submissions.Add(1)
+		}
+		at.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(between.Close)
+	s.listen = strings.TrimPrefix(between.URL, "http://")
+	s.nginx(t, "own.nginx.conf", nil)
+}
+
+var _ = maps.Clone[map[string]string]
