@@ -43,7 +43,7 @@ func walkCookies(t *testing.T, s *site) {
 	p := s.browser(t).tab()
 	p.open(s.url + "/runs?status=failed&since=2026-01-01T00:00:00Z&task=" + strings.Repeat("t", 60))
 	s.checkCookies(p, p.cookies(s.url+"/"))
-	s.open(t, p, "gus")
+	s.signIn(p, s.url+"/", "gus")
 	p.sees(s.people["gus"].Name)
 	cookies := p.cookies(s.url + "/")
 	s.checkCookies(p, cookies)

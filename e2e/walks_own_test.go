@@ -95,7 +95,7 @@ var failureWalks = []walk{
 
 func walkNoRole(t *testing.T, s *site) {
 	p := s.browser(t).tab()
-	s.open(t, p, "cleo")
+	s.signIn(p, s.url+"/", "cleo")
 	v := p.sees("no Project has given you a role", s.provider.issuer, "cleo")
 	line := commandOn(p, v, "console grant")
 	s.typed(t, strings.Replace(line, "PROJECT", "ops", 1)+" --yes")
@@ -104,15 +104,9 @@ func walkNoRole(t *testing.T, s *site) {
 	s.revoke(t, "cleo")
 }
 
-// open signs name in and lands on whatever page that is.
-func (s *site) open(t testing.TB, p *tab, name string) {
-	t.Helper()
-	s.signIn(p, s.url+"/", name)
-}
-
 func walkOtherAccount(t *testing.T, s *site) {
 	p := s.browser(t).tab()
-	s.open(t, p, "mallory")
+	s.signIn(p, s.url+"/", "mallory")
 	p.sees("no Project has given you a role")
 	p.press(signOutButton)
 	p.sees("You are signed out")
@@ -201,7 +195,7 @@ func (p *tab) tabTo(selector string) {
 func walkBackChannel(t *testing.T, s *site) {
 	b := s.browser(t)
 	p, q := b.tab(), b.tab()
-	s.open(t, p, "bob")
+	s.signIn(p, s.url+"/", "bob")
 	q.open(s.provider.issuer + "/session/end")
 	q.press(`button[name=logout]`)
 	q.sees("Signed out at the provider")
