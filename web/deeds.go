@@ -16,7 +16,7 @@ import (
 var doneWords = map[string]string{
 	"retry made":   "This Run was made by your retry. It is a new Run; the one that it retries has not changed.",
 	"retry before": "This Run was made when you sent the form the first time. Sending it again made nothing new.",
-	"stop made":    "This Run was asked to stop. It goes on until whoever executes it has ended it.",
+	"stop made":    "Your request to stop this Run is on record. Whoever executes it ends it.",
 	"stop before":  "This Run was asked to stop when you sent the form the first time. Sending it again changed nothing.",
 }
 

@@ -50,7 +50,7 @@ func (s *server) askAgain(c echo.Context, m managed, err error) error {
 func (s *server) previewPage(c echo.Context, m managed, p runmgmt.Preview) templates.Preview {
 	page := templates.Preview{
 		Page: s.page(c, m.title(visible(m.run.TaskName)), "Runs", p.NowMS), Name: m.title(visible(m.run.TaskName)), Status: runStatuses[p.Source.Status],
-		Proof: proof(m, p.Level, p.LeftMS), Since: since(p), Later: s.laterRuns(m, p), Family: s.family(p.Since.Family, m.run.ID, p.NowMS),
+		Proof: proof(m, p.Level, p.LeftMS), Heading: "Since then", Since: since(p), Later: s.laterRuns(p), Family: s.family(p.Since.Family, m.run.ID, p.NowMS),
 		Note: visible(p.Note.Note), Checks: checks(p), Changed: changes(p.Changed), Again: s.verifyAgain(m.deed, m.run.ID, p.Words), Back: templates.Link{Text: "Not now", URL: s.links.run(m.run.ID)},
 		What: "Creates one Run, linked to this one. This Run does not change.",
 	}
@@ -99,7 +99,7 @@ func since(p runmgmt.Preview) []templates.Sentence {
 		}
 	}
 	if running > 0 {
-		list = append(list, templates.Sentence{Lead: plural(running, "later Run", "later Runs") + " of this Task", Rest: "not over yet.", Tone: "warn"})
+		list = append(list, templates.Sentence{Lead: plural(running, "later Run", "later Runs") + " of this Task", Rest: "may still be running.", Tone: "warn"})
 	}
 	if succeeded > 0 {
 		list = append(list, templates.Sentence{Lead: plural(succeeded, "later Run", "later Runs") + " of this Task", Rest: "succeeded."})
@@ -119,17 +119,12 @@ func since(p runmgmt.Preview) []templates.Sentence {
 	return list
 }
 
-func (s *server) laterRuns(m managed, p runmgmt.Preview) []templates.RunRow {
-	var rows []templates.RunRow
+func (s *server) laterRuns(p runmgmt.Preview) templates.Family {
+	var f templates.Family
 	for _, r := range p.Since.Later {
-		row := templates.RunRow{ID: shortID(r.ID, s.links.run(r.ID)), Status: runStatuses[r.Status], Created: instant(r.CreatedAtMS, p.NowMS),
-			Task: templates.Link{Text: visible(m.run.TaskName)}, Project: m.run.ProjectID, Origin: templates.Link{Text: "its own"}}
-		if r.RetryOf != nil {
-			row.Origin = templates.Link{Text: "retry of " + shortID(*r.RetryOf, "").Short, URL: s.links.run(*r.RetryOf)}
-		}
-		rows = append(rows, row)
+		f.Members = append(f.Members, templates.Member{ID: shortID(r.ID, s.links.run(r.ID)), Status: runStatuses[r.Status], Level: "0", Created: instant(r.CreatedAtMS, p.NowMS)})
 	}
-	return rows
+	return f
 }
 
 // planPairs is what will run. These details are on this page alone.

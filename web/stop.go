@@ -34,7 +34,7 @@ func (s *server) stop(c echo.Context) error {
 func (s *server) stopPage(c echo.Context, m managed, p runmgmt.StopPreview) templates.Preview {
 	page := templates.Preview{
 		Page: s.page(c, m.title(visible(m.run.TaskName)), "Runs", p.NowMS), Name: m.title(visible(m.run.TaskName)), Status: runStatuses[p.Source.Status],
-		Proof: proof(m, p.Level, p.LeftMS), Since: runSentences(m.run, p.NowMS), Facts: s.askFacts(m), Checks: []templates.Check{check("the Run can be stopped", p.Refusal)},
+		Proof: proof(m, p.Level, p.LeftMS), Heading: "Now", Since: runSentences(m.run, p.NowMS), Facts: s.askFacts(m), Checks: []templates.Check{check("the Run can be stopped", p.Refusal)},
 		Again: s.verifyAgain(m.deed, m.run.ID, p.Words), Back: templates.Link{Text: "Not now", URL: s.links.run(m.run.ID)}, What: "Asks whoever executes this Run to end it. Until they have, it goes on.",
 	}
 	if p.Refusal == nil {

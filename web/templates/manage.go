@@ -67,8 +67,9 @@ type Preview struct {
 	Name    string
 	Status  Status
 	Proof   Proof
+	Heading string // of what has happened
 	Since   []Sentence
-	Later   []RunRow
+	Later   Family // newer Runs of the Task
 	Family  Family
 	Note    string
 	Plan    []Pair
