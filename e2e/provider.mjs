@@ -86,9 +86,9 @@ function form(uid, wrong, second) {
     </form>`);
 }
 
-// codes are the one-time codes (RFC 6238) of this half minute and the last, whose secret is the account's password.
+// codes are the one-time codes (RFC 6238) of this half minute and its neighbours. The secret is the account's password.
 function codes(account) {
-  return [0, 1].map((ago) => {
+  return [-1, 0, 1].map((ago) => {
     const counter = Buffer.alloc(8);
     counter.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30_000) - ago));
     const mac = createHmac('sha1', account.password).update(counter).digest();

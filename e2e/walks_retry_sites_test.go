@@ -6,7 +6,6 @@ import (
 	"encoding/base32"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -31,12 +30,12 @@ import (
 type station struct {
 	*world
 	url, issuer string
-	proxied     bool                  // an SSO proxy signs people in
-	all         *pgxpool.Pool         // of somebody who may change every fact
+	proxied     bool                    // an SSO proxy signs people in
+	all         *pgxpool.Pool           // of somebody who may change every fact
 	failed      func(testing.TB) string // makes or finds a Run that failed and that no other walk is about
 	name        func(who string) string // how the console calls somebody
+	secret      func(who string) string // password
 	types       func(p *tab, who string)
-	password    string // selector of the password's field
 	cancel      string // selector of the provider's button
 	code        func(testing.TB, string) string
 }
@@ -81,7 +80,7 @@ func failingTasks() string {
 	for i := range retryTasks {
 		fmt.Fprintf(&b, task, fmt.Sprintf("job-%d", i), "exit 3", fmt.Sprintf("%d/20 * * * * *", i%20))
 	}
-	fmt.Fprintf(&b, task, "slow", "sleep 240", "*/30 * * * * *")
+	fmt.Fprintf(&b, task, "slow", "sleep 55", "*/30 * * * * *")
 	return b.String()
 }
 
@@ -103,9 +102,10 @@ func developmentStation(t *testing.T, w *world) *station {
 	}
 	t.Cleanup(pool.Close)
 	once, task := codes{last: map[string]int64{}}, atomic.Int64{}
-	return &station{world: w, url: d.URL, issuer: d.Issuer, all: pool, password: "#password", cancel: `form[action="/login/cancel"] button`,
-		name: func(who string) string { return accounts[who].Name },
-		code: func(t testing.TB, who string) string { return once.next(t, accounts[who].TOTPSecret) },
+	return &station{world: w, url: d.URL, issuer: d.Issuer, all: pool, cancel: `form[action="/login/cancel"] button`,
+		name:   func(who string) string { return accounts[who].Name },
+		secret: func(who string) string { return accounts[who].Password },
+		code:   func(t testing.TB, who string) string { return once.next(t, accounts[who].TOTPSecret) },
 		types: func(p *tab, who string) {
 			p.do(chromedp.WaitVisible("#password"), chromedp.SetValue("#username", who), chromedp.SendKeys("#password", accounts[who].Password+kb.Enter))
 		},
@@ -131,21 +131,34 @@ func independentStation(t *testing.T, w *world, mount string, front func(*site, 
 	own.provider = own.newStepUpProvider(t)
 	s := own.newSite(t, mount)
 	front(s, "--step-up-file", own.write("step-up.yaml", fmt.Sprintf(assuranceTable, own.provider.issuer, ownClient(mount), own.write("step-up-secret", own.provider.secrets["console"]))))
-	once, registered := codes{last: map[string]int64{}}, map[string]bool{}
-	st := &station{world: &own, url: s.url, issuer: own.provider.issuer, proxied: s.proxied, all: w.super, password: "#password", cancel: "#cancel",
-		name: func(who string) string { return w.people[who].Name },
-		code: func(t testing.TB, who string) string { return once.next(t, base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString([]byte(w.people[who].Password))) },
+	once := codes{last: map[string]int64{}}
+	st := &station{world: &own, url: s.url, issuer: own.provider.issuer, proxied: s.proxied, all: w.super, cancel: "#cancel",
+		name:   func(who string) string { return w.people[who].Name },
+		secret: func(who string) string { return w.people[who].Password },
+		code: func(t testing.TB, who string) string {
+			return once.next(t, base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString([]byte(w.people[who].Password)))
+		},
 		types: func(p *tab, who string) {
 			p.do(chromedp.SetValue("#name", who), chromedp.SendKeys("#password", w.people[who].Password+kb.Enter))
 		},
 		failed: func(t testing.TB) string { return failOne(t, w.db) },
 	}
-	for _, who := range []string{"ada", "bob"} {
-		if !registered[who] {
-			run(t, w.vars, "", append([]string{"grant", "--project", "ops", "--role", "operator", "--yes"}, own.user(who)...)...)
-		}
-	}
+	st.register(t, second)
 	return st
+}
+
+// register signs name in once, which makes them known, and gives them the role.
+func (st *station) register(t testing.TB, name string) {
+	t.Helper()
+	p := st.browser(t).tab()
+	p.open(st.url + "/")
+	if !st.proxied {
+		p.press(signInButton)
+	}
+	p.below(st.issuer + "/")
+	st.types(p, name)
+	p.sees("no Project has given you a role")
+	run(t, st.vars, "", append([]string{"grant", "--project", "ops", "--role", "operator", "--yes"}, st.user(name)...)...)
 }
 
 const assuranceTable = `
@@ -164,12 +177,9 @@ func failOne(t testing.TB, db *pgtest.Database) string {
 	t.Helper()
 	super := db.Super(t)
 	now := runtest.Clock(t, super)
-	runtest.Admit(t, db, "ops", "beat", now-now%1000+1, now)
+	runtest.Admit(t, db, "ops", "beat", now, now)
 	code := 3
-	for {
-		id := runtest.Execute(t, db, fixture.Outcome{Status: fixture.Failed, ExitCode: &code, Code: "command_failed"})
-		return id.String()
-	}
+	return runtest.Execute(t, db, fixture.Outcome{Status: fixture.Failed, ExitCode: &code, Code: "exit_code"}).String()
 }
 
 // newStepUpProvider is the independent provider once more, with clients that may come back from a step-up.
@@ -179,7 +189,9 @@ func (w *world) newStepUpProvider(t testing.TB) *provider {
 	clients := p.clients("https://" + consoleHost + ":" + w.port)
 	for _, c := range clients {
 		redirects := c["redirect_uris"].([]string)
-		c["redirect_uris"] = append(redirects, strings.Replace(redirects[0], "/auth/callback", "/auth/step-up", 1))
+		if base, ok := strings.CutSuffix(redirects[0], "/auth/callback"); ok {
+			c["redirect_uris"] = append(redirects, base+"/auth/step-up")
+		}
 	}
 	u, err := url.Parse(p.issuer)
 	if err != nil {
@@ -227,5 +239,3 @@ func (c *crossing) serve(t testing.TB, s *site, args ...string) {
 	s.listen = strings.TrimPrefix(between.URL, "http://")
 	s.nginx(t, "own.nginx.conf", nil)
 }
-
-var _ = maps.Clone[map[string]string]
