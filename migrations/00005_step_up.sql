@@ -73,14 +73,14 @@ CREATE TRIGGER revoke_proofs AFTER UPDATE OF revoked_at_ms ON ql3.console_sessio
 
 -- +goose StatementBegin
 CREATE FUNCTION ql3.lock_run_management_policy_fence(project text, usr uuid)
-RETURNS TABLE (project_status text, project_version bigint, user_status text, role text, binding_version bigint)
+RETURNS TABLE (project_status text, project_version bigint, user_status text, role text, binding_version bigint, bound_at_ms bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = ql3, pg_temp AS $$
 BEGIN
     PERFORM FROM ql3.projects p WHERE p.id = project FOR NO KEY UPDATE;
     RETURN QUERY
-        SELECT p.status, p.version, u.status, b.role, b.version
+        SELECT p.status, p.version, u.status, b.role, b.version, b.created_at_ms
         FROM ql3.projects p JOIN ql3.users u ON u.id = usr
-        LEFT JOIN LATERAL (SELECT n.role, n.version FROM ql3.project_role_bindings n
+        LEFT JOIN LATERAL (SELECT n.role, n.version, n.created_at_ms FROM ql3.project_role_bindings n
             WHERE n.project_id = p.id AND n.user_id = u.id ORDER BY n.version DESC LIMIT 1) b ON true
         WHERE p.id = project;
 END

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/qinglong/console/internal/catalog"
+	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/migrations"
 )
 
@@ -31,6 +32,9 @@ func (c applyCmd) Run(ctx context.Context, e env) error {
 		return err
 	}
 	defer pool.Close()
+	if err := pg.CheckSchema(ctx, pool, migrations.VersionTable, migrations.Latest()); err != nil {
+		return err
+	}
 	changes, err := catalog.Apply(ctx, pool, manifest, catalog.Options{DryRun: c.DryRun})
 	for _, change := range changes { // also before an error: these projects are published
 		if _, err := change.WriteTo(e.stdout); err != nil {

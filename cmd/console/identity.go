@@ -80,7 +80,7 @@ func (f identityFlags) check(getenv func(string) string, development bool) (*ide
 
 // unused refuses an identity without the URL that it needs: it was meant to be used.
 func (f identityFlags) unused() error {
-	if f.OIDCIssuer != "" || f.ProxyIdentity != "none" {
+	if f.OIDCIssuer != "" || f.ProxyIdentity != "none" || f.StepUpFile != "" || len(f.TrustedProxies) > 0 {
 		return usage("CONSOLE_PUBLIC_URL is not set: without it the console has no pages to sign in to")
 	}
 	return nil

@@ -85,6 +85,11 @@ func withMigrations(ctx context.Context, urls databases, fn func(*pg.Migrations)
 		return err
 	}
 	defer pool.Close()
+	if version, err := pg.SchemaVersion(ctx, pool, migrations.VersionTable); err != nil {
+		return err
+	} else if version > migrations.Latest() {
+		return fmt.Errorf("the schema is at version %d, this console knows %d; run a newer console", version, migrations.Latest())
+	}
 	m, err := pg.OpenMigrations(pool, migrations.Files(), migrations.VersionTable)
 	if err != nil {
 		return err

@@ -23,18 +23,29 @@ func (s *server) servePages(ctx context.Context, i *identity, hosts []string, ba
 	if err := s.openManagement(ctx, i, &c, banner == devBanner); err != nil {
 		return err
 	}
-	s.handler = web.New(c)
+	s.handler = s.probesFirst(web.New(c))
 	return nil
+}
+
+// probesFirst answers /livez and /readyz at the root, where an orchestrator asks for them whatever the public path is,
+// and leaves the rest to h.
+func (s *server) probesFirst(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/livez":
+		case "/readyz":
+			if !s.isReady() {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		default:
+			h.ServeHTTP(w, r)
+		}
+	})
 }
 
 // machinesOnly answers the probes and nothing else: what a replica serves that has no sign-in to put before its pages.
 func (s *server) machinesOnly() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !s.isReady() {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	})
-	return mux
+	return s.probesFirst(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "This replica has no pages: CONSOLE_PUBLIC_URL is not set.", http.StatusNotFound)
+	}))
 }

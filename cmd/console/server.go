@@ -25,6 +25,7 @@ import (
 
 const (
 	gateRetry       = time.Second
+	gateWatch       = 15 * time.Second
 	shutdownTimeout = 10 * time.Second
 	staleAfter      = 15 * time.Second // without a successful cycle for this long a replica is not ready
 )
@@ -42,7 +43,6 @@ type server struct {
 	pools     map[string]*pgxpool.Pool // every role this replica uses; the gates are about them
 	scheduler *scheduler.Scheduler
 	registry  *prometheus.Registry
-	ready     prometheus.Gauge
 	losses    prometheus.Counter
 	mutations *runmgmt.Metrics
 	beside    []func(context.Context) // what else runs while admission is open
@@ -61,9 +61,14 @@ func newServer(ctx context.Context, settings scheduler.Settings, urls databases,
 		pools: map[string]*pgxpool.Pool{}, lost: make(chan error, 1)}
 	s.withdraw(errStarting)
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	s.ready = prometheus.NewGauge(prometheus.GaugeOpts{Name: "ql3_ready", Help: "1 while admission is open."})
+	ready := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ql3_ready", Help: "1 while admission is open."}, func() float64 {
+		if s.isReady() {
+			return 1
+		}
+		return 0
+	})
 	s.losses = prometheus.NewCounter(prometheus.CounterOpts{Name: "ql3_admission_losses_total", Help: "Times admission was withdrawn because the database was lost."})
-	s.registry.MustRegister(s.ready, s.losses)
+	s.registry.MustRegister(ready, s.losses)
 	s.mutations = runmgmt.NewMetrics(s.registry)
 	var err error
 	if s.runtime, err = s.openPool(ctx, migrations.RoleRuntime); err != nil {
@@ -197,6 +202,7 @@ func (s *server) admit(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.scheduler.Run(groupCtx) })
 	group.Go(func() error { s.listenForPublishing(groupCtx); return nil })
+	group.Go(func() error { s.watchGates(groupCtx); return nil })
 	for _, run := range s.beside {
 		group.Go(func() error { run(groupCtx); return nil })
 	}
@@ -213,6 +219,19 @@ func (s *server) admit(ctx context.Context) error {
 	return group.Wait()
 }
 
+// watchGates looks at the gates again while admission is open: a privilege that was granted or taken, or a migration,
+// is otherwise noticed only by the statement that needs it, or never.
+func (s *server) watchGates(ctx context.Context) {
+	for wait(ctx, gateWatch); ctx.Err() == nil; wait(ctx, gateWatch) {
+		for _, g := range gates(s.pools) {
+			if err := g.pass(ctx); err != nil && ctx.Err() == nil {
+				s.suspect(fmt.Errorf("%s: %w", g.name, err))
+				return
+			}
+		}
+	}
+}
+
 func (s *server) listenForPublishing(ctx context.Context) {
 	url, err := s.urls.require(migrations.RoleRuntime)
 	if err != nil {
@@ -225,15 +244,11 @@ func (s *server) listenForPublishing(ctx context.Context) {
 
 func (s *server) open() {
 	s.notReady.Store(nil)
-	s.ready.Set(1)
 	s.log.Info("ready", "replica", s.replica)
 }
 
 func (s *server) withdraw(reason error) {
 	s.notReady.Store(&reason)
-	if s.ready != nil {
-		s.ready.Set(0)
-	}
 }
 
 // readiness is nil while admission is open and the scheduler's cycles succeed.

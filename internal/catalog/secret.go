@@ -250,3 +250,24 @@ func entropy(s string) float64 {
 	}
 	return bits
 }
+
+// Redact replaces the words of a line that look like secrets, by their form or by the name in front of them. Like the
+// refusals above it is a guess.
+func Redact(line, replacement string) string {
+	fields := strings.Fields(line)
+	var hidden []string
+	for i, word := range fields {
+		before := ""
+		if i > 0 {
+			before = strings.Trim(fields[i-1], ":=\"',")
+		}
+		scheme := strings.EqualFold(before, "bearer") || strings.EqualFold(before, "basic")
+		if scheme || secretArgument("", strings.Trim(word, "\"',;")) != nil || secretName(before) && strings.ContainsAny(fields[i-1], ":=") && !harmless(before, word) {
+			hidden = append(hidden, word)
+		}
+	}
+	for _, word := range hidden {
+		line = strings.ReplaceAll(line, word, replacement)
+	}
+	return line
+}

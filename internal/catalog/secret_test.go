@@ -127,3 +127,21 @@ func TestSecretArgument(t *testing.T) {
 		})
 	}
 }
+
+func TestRedact(t *testing.T) {
+	tests := []struct{ line, want string }{
+		{"connection to billing refused", "connection to billing refused"},
+		{"login failed password=hunter2SECRETVALUE", "login failed [redacted]"},
+		{"Authorization: Bearer abcdef0123456789", "Authorization: Bearer [redacted]"},
+		{"cannot reach postgres://u:pwpwpw@h/d", "cannot reach [redacted]"},
+		{"token: xyz-not-known-form", "token: [redacted]"},
+		{"the token has expired", "the token has expired"},
+		{"read /etc/app/key.pem: permission denied", "read /etc/app/key.pem: permission denied"},
+		{"AKIAIOSFODNN7EXAMPLE is disabled", "[redacted] is disabled"},
+	}
+	for _, tt := range tests {
+		if got := Redact(tt.line, "[redacted]"); got != tt.want {
+			t.Errorf("Redact(%q) = %q, want %q", tt.line, got, tt.want)
+		}
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/alexedwards/scs/pgxstore"
 	"github.com/alexedwards/scs/v2"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -113,7 +112,7 @@ func NewSessions(c SessionsConfig) *Sessions {
 		c.Lifetime = 12 * time.Hour
 	}
 	m := scs.New()
-	m.Store = pgxstore.NewWithCleanupInterval(c.Console, 0) // Run sweeps instead, and ends when it is told to
+	m.Store = store{c.Console} // Run sweeps it, and ends when it is told to
 	m.HashTokenInStore = true
 	m.IdleTimeout = 0
 	m.Lifetime = c.Lifetime + storeMargin

@@ -18,15 +18,16 @@ type fence struct {
 	userActive     bool
 	role           policy.Role
 	bindingVersion int64
+	boundAtMS      int64 // when the role was given
 }
 
 // takeFence locks the Project until tx ends and decides, from what is there then, whether user may do p. The request
 // was allowed when it came in, so what is refused here has changed since.
 func takeFence(ctx context.Context, tx pgx.Tx, project string, user uuid.UUID, p policy.Permission) (f fence, err error) {
 	defer pg.Wrap(&err, "runmgmt.takeFence(%s)", project)
-	err = tx.QueryRow(ctx, `SELECT project_status = 'active', project_version, user_status = 'active', coalesce(role, ''), coalesce(binding_version, 0)
+	err = tx.QueryRow(ctx, `SELECT project_status = 'active', project_version, user_status = 'active', coalesce(role, ''), coalesce(binding_version, 0), coalesce(bound_at_ms, 0)
 		FROM lock_run_management_policy_fence($1, $2)`, project, user).
-		Scan(&f.projectActive, &f.projectVersion, &f.userActive, &f.role, &f.bindingVersion)
+		Scan(&f.projectActive, &f.projectVersion, &f.userActive, &f.role, &f.bindingVersion, &f.boundAtMS)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return f, refuse(NotFound, "there is no such Run")
@@ -62,6 +63,14 @@ func checkProof(ctx context.Context, q pg.Querier, who Who, action policy.Permis
 		return policy.Proof{}, refusal
 	}
 	return proof, nil
+}
+
+// checkBound refuses a proof that is older than the role: what was revoked and given again has been verified by nobody.
+func (f fence) checkBound(proof policy.Proof) error {
+	if f.boundAtMS > proof.CreatedAtMS {
+		return refuse(AuthorizationChanged, "your role in this Project has changed since you verified; verify again")
+	}
+	return nil
 }
 
 // proofWords say what was found, for the operator.

@@ -111,6 +111,9 @@ func (r Retry) commit(ctx context.Context, tx pgx.Tx) (Made, error) {
 	if err != nil {
 		return Made{}, err
 	}
+	if err := fence.checkBound(proof); err != nil {
+		return Made{}, err
+	}
 	source, err := run.LockSource(ctx, tx, r.ProjectID, r.RunID)
 	if errors.Is(err, run.ErrNotFound) {
 		return Made{}, refuse(NotFound, "there is no such Run")

@@ -88,6 +88,11 @@ func TestRetryRefuses(t *testing.T) {
 		{"role reduced to viewer", func(w *world, _ *Retry) {
 			w.exec(`INSERT INTO project_role_bindings (project_id, user_id, version, role, mutation_id, actor, created_at_ms) VALUES ('ops', $1, 2, 'viewer', gen_random_uuid(), 'test', 1)`, w.user)
 		}, AuthorizationChanged},
+		{"role revoked and given again", func(w *world, _ *Retry) {
+			w.exec(`INSERT INTO project_role_bindings (project_id, user_id, version, mutation_id, actor, created_at_ms) VALUES ('ops', $1, 2, gen_random_uuid(), 'test', 1)`, w.user)
+			w.exec(`INSERT INTO project_role_bindings (project_id, user_id, version, role, mutation_id, actor, created_at_ms)
+				SELECT 'ops', $1, 3, 'operator', gen_random_uuid(), 'test', created_at_ms + 1 FROM step_up_proofs`, w.user)
+		}, AuthorizationChanged},
 		{"user disabled", func(w *world, _ *Retry) { w.exec(`UPDATE users SET status = 'disabled'`) }, AuthorizationChanged},
 		{"project archived", func(w *world, _ *Retry) { w.exec(`UPDATE projects SET status = 'archived'`) }, AuthorizationChanged},
 		{"another project", func(_ *world, r *Retry) { r.ProjectID = "other" }, NotFound},

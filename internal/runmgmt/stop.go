@@ -84,6 +84,9 @@ func (s Stop) commit(ctx context.Context, tx pgx.Tx, t target) (Made, error) {
 	if err != nil {
 		return Made{}, err
 	}
+	if err := f.checkBound(proof); err != nil {
+		return Made{}, err
+	}
 	source, err := run.LockSource(ctx, tx, s.ProjectID, s.RunID)
 	if errors.Is(err, run.ErrNotFound) {
 		return Made{}, refuse(NotFound, "there is no such Run")

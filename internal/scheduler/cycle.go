@@ -1,6 +1,9 @@
 package scheduler
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Cycle is one pass of one replica: claim, decide and commit, in batches, until nothing is due or the budget is used.
 // It reports how many claims it took. After ctx has ended it takes no further claims; those in hand it finishes.
@@ -11,8 +14,10 @@ func (s *Scheduler) Cycle(ctx context.Context) (claims int, err error) {
 		if err != nil {
 			return claims, err
 		}
-		s.commitBatch(ctx, s.decideBatch(ctx, batch))
 		claims += len(batch)
+		if err := s.commitBatch(ctx, s.decideBatch(ctx, batch)); err != nil {
+			return claims, err
+		}
 		if len(batch) < want {
 			break
 		}
@@ -54,9 +59,10 @@ func (s *Scheduler) block(ctx context.Context, c Claim, reason error) {
 	}
 }
 
-func (s *Scheduler) commitBatch(ctx context.Context, list []work) {
+// commitBatch commits what was decided. Its error is why some of it could not be, which makes the cycle a failed one.
+func (s *Scheduler) commitBatch(ctx context.Context, list []work) error {
 	if len(list) == 0 {
-		return
+		return nil
 	}
 	ctx, cancel := s.operation(ctx)
 	defer cancel()
@@ -68,12 +74,12 @@ func (s *Scheduler) commitBatch(ctx context.Context, list []work) {
 			s.Log.InfoContext(ctx, "claim raced", "project", c.ProjectID, "trigger", c.TriggerID, "part", r.Reason)
 		}
 	}
-	s.reportFailed(ctx, list, results)
+	return s.recordFailed(ctx, list, results)
 }
 
-// reportFailed says once what a whole batch may have failed of, and leaves it in the account if the database can be
-// written to. The claims are left to their leases.
-func (s *Scheduler) reportFailed(ctx context.Context, list []work, results []Result) {
+// recordFailed leaves what failed in the account, if the database can be written to, and returns why it did, once for
+// the whole batch. The claims are left to their leases.
+func (s *Scheduler) recordFailed(ctx context.Context, list []work, results []Result) error {
 	var events []event
 	var cause error
 	reason := "a decision was not committed; its claim is left to the lease"
@@ -85,15 +91,14 @@ func (s *Scheduler) reportFailed(ctx context.Context, list []work, results []Res
 		}
 	}
 	if cause == nil {
-		return
+		return nil
 	}
-	s.Log.ErrorContext(ctx, "decisions not committed", "claims", len(events), "err", cause)
-	s.suspect(cause)
 	ctx, cancel := s.operation(ctx)
 	defer cancel()
 	if err := insertEvents(ctx, s.Pool, events); err != nil {
 		s.Log.WarnContext(ctx, "failed decisions not recorded", "err", err)
 	}
+	return fmt.Errorf("%d decisions not committed: %w", len(events), cause)
 }
 
 // operation bounds one piece of database work, and lets it end after the process was asked to stop.

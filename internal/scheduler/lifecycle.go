@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgerrcode"
+
 	"github.com/qinglong/console/internal/pg"
 )
 
@@ -100,9 +102,9 @@ func pauseUntil(p pulse, cadence time.Duration, missed int) time.Duration {
 	return min(cadence, time.Duration(*p.NextMS-p.NowMS)*time.Millisecond)
 }
 
-// suspect tells the owner of the process that the database may be lost.
+// suspect tells the owner of the process that the database may be lost, or that a privilege is: the gates say which.
 func (s *Scheduler) suspect(err error) {
-	if s.Lost != nil && pg.Unavailable(err) {
+	if s.Lost != nil && (pg.Unavailable(err) || pg.HasCode(err, pgerrcode.InsufficientPrivilege)) {
 		s.Lost(err)
 	}
 }

@@ -132,7 +132,7 @@ func redact(line string, cut bool, vars map[string]string) string {
 	for _, value := range values {
 		line = strings.ReplaceAll(line, value, redacted)
 	}
-	return line
+	return catalog.Redact(line, redacted)
 }
 
 // parts lists the lines of the values that are worth hiding, the longest first: one value may contain another.
