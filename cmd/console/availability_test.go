@@ -236,3 +236,27 @@ func TestPrivilegesGateReadiness(t *testing.T) {
 		})
 	}
 }
+
+// A privilege that a running replica loses is noticed by the commit that needs it: the cycle is no success, the gates
+// name the privilege, and what was claimed is admitted once it is given back.
+func TestPrivilegeLostWhileRunning(t *testing.T) {
+	t.Parallel()
+	db, vars := published(t, due)
+	super := db.Super(t)
+	p := serve(t, vars, "--claim-lease", "2s", "--database-deadline", "1900ms")
+	p.ready(t)
+	initialised(t, super)
+	if _, err := super.Exec(t.Context(), "REVOKE INSERT ON ql3.runs FROM ql3_runtime"); err != nil {
+		t.Fatal(err)
+	}
+	makeDue(t, super)
+	eventually(t, "the reason names the privilege, and the metric agrees", func() bool {
+		got := get(t.Context(), p.machine+"/readyz", "")
+		return got.status == http.StatusServiceUnavailable && strings.Contains(got.body, "lacks INSERT runs") && p.metrics(t)["ql3_ready"] == 0
+	})
+	if _, err := super.Exec(t.Context(), "GRANT INSERT ON ql3.runs TO ql3_runtime"); err != nil {
+		t.Fatal(err)
+	}
+	p.ready(t)
+	allOnce(t, super)
+}
