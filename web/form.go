@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -30,6 +31,9 @@ type submitted struct {
 
 func readForm(c echo.Context) (f submitted, err error) {
 	r := c.Request()
+	if !isTop(r) {
+		return f, foreignForm(errors.New("a form was sent by what is no window"))
+	}
 	if err := r.ParseForm(); err != nil {
 		return f, badForm("The form cannot be read.")
 	}
@@ -44,8 +48,12 @@ func readForm(c echo.Context) (f submitted, err error) {
 	if strings.ContainsRune(f.reason, 0) || strings.ToValidUTF8(f.reason, "") != f.reason {
 		return f, badForm("The reason is not text.")
 	}
-	f.mutation, _ = uuid.Parse(r.PostForm.Get("mutation"))             // the manager refuses what is missing
-	f.version, _ = strconv.ParseInt(r.PostForm.Get("version"), 10, 64) // and what is no version of the Run
+	if version := r.PostForm.Get("version"); version != "" {
+		if f.version, err = strconv.ParseInt(version, 10, 64); err != nil {
+			return f, badForm("The version of the Run is not a number.")
+		}
+	}
+	f.mutation, _ = uuid.Parse(r.PostForm.Get("mutation")) // the manager refuses what is missing
 	if id, err := uuid.Parse(r.PostForm.Get("newest")); err == nil {
 		f.newest = &id
 	}
