@@ -6,6 +6,7 @@ import (
 	"encoding/base32"
 	"encoding/json"
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -37,6 +38,7 @@ type station struct {
 	secret      func(who string) string // password
 	types       func(p *tab, who string)
 	cancel      string // selector of the provider's button
+	enough      string // selector of the button that goes on without a second factor; without one, leaving it out is enough
 	code        func(testing.TB, string) string
 }
 
@@ -60,12 +62,18 @@ func (c *codes) next(t testing.TB, secret string) (code string) {
 			return false
 		}
 		c.last[secret] = step
-		var err error
-		if code, err = totp.GenerateCode(secret, time.Unix(step*halfMinute, 0)); err != nil {
-			t.Fatal(err)
-		}
+		code = oneTimeCode(t, secret, time.Unix(step*halfMinute, 0))
 		return true
 	})
+	return code
+}
+
+func oneTimeCode(t testing.TB, secret string, at time.Time) string {
+	t.Helper()
+	code, err := totp.GenerateCode(secret, at)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return code
 }
 
@@ -102,7 +110,7 @@ func developmentStation(t *testing.T, w *world) *station {
 	}
 	t.Cleanup(pool.Close)
 	once, task := codes{last: map[string]int64{}}, atomic.Int64{}
-	return &station{world: w, url: d.URL, issuer: d.Issuer, all: pool, cancel: `form[action="/login/cancel"] button`,
+	return &station{world: w, url: d.URL, issuer: d.Issuer, all: pool, cancel: `form[action="/login/cancel"] button`, enough: `form[action="/login/enough"] button`,
 		name:   func(who string) string { return accounts[who].Name },
 		secret: func(who string) string { return accounts[who].Password },
 		code:   func(t testing.TB, who string) string { return once.next(t, accounts[who].TOTPSecret) },
@@ -131,24 +139,28 @@ func independentStation(t *testing.T, w *world, mount string, front func(*site, 
 	own.provider = own.newStepUpProvider(t)
 	s := own.newSite(t, mount)
 	front(s, "--step-up-file", own.write("step-up.yaml", fmt.Sprintf(assuranceTable, own.provider.issuer, ownClient(mount), own.write("step-up-secret", own.provider.secrets["console"]))))
-	once := codes{last: map[string]int64{}}
-	st := &station{world: &own, url: s.url, issuer: own.provider.issuer, proxied: s.proxied, all: w.super, cancel: "#cancel",
+	return &station{world: &own, url: s.url, issuer: own.provider.issuer, proxied: s.proxied, all: w.super, cancel: "#cancel",
 		name:   func(who string) string { return w.people[who].Name },
 		secret: func(who string) string { return w.people[who].Password },
 		code: func(t testing.TB, who string) string {
-			return once.next(t, base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString([]byte(w.people[who].Password)))
+			return oneTimeCode(t, base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString([]byte(w.people[who].Password)), time.Now())
 		},
 		types: func(p *tab, who string) {
 			p.do(chromedp.SetValue("#name", who), chromedp.SendKeys("#password", w.people[who].Password+kb.Enter))
 		},
 		failed: func(t testing.TB) string { return failOne(t, w.db) },
 	}
-	st.register(t, second)
-	return st
 }
 
-// register signs name in once, which makes them known, and gives them the role.
-func (st *station) register(t testing.TB, name string) {
+// register signs people in once each, which makes them known, and gives them the role.
+func (st *station) register(t testing.TB, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		st.registerOne(t, name)
+	}
+}
+
+func (st *station) registerOne(t testing.TB, name string) {
 	t.Helper()
 	p := st.browser(t).tab()
 	p.open(st.url + "/")
@@ -220,7 +232,7 @@ func (c *crossing) serve(t testing.TB, s *site, args ...string) {
 		s.listen = "127.0.0.1:" + freePort(t)
 		s.serve(t, "own.env", args...)
 		there := url.URL{Scheme: "http", Host: s.listen}
-		replicas = append(replicas, &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		replicas = append(replicas, &httputil.ReverseProxy{ErrorLog: log.New(t.Output(), "between: ", 0), Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&there)
 			r.Out.Host = r.In.Host
 		}})

@@ -28,7 +28,9 @@ func walkRetry(t *testing.T, w *world) {
 	t.Run("at the independent provider, with two replicas", func(t *testing.T) {
 		var c crossing
 		st := independentStation(t, w, "", func(s *site, args ...string) { c.serve(t, s, args...) })
+		st.register(t, first, second, third)
 		goStation(t, st, bothWalks)
+		t.Run("another account at a provider that then ends the first one's sessions: nothing is run", func(t *testing.T) { walkSwitched(t, st) })
 		t.Run("one replica takes the provider's answer, another the submission", func(t *testing.T) { walkReplicas(t, st, &c) })
 	})
 	t.Run("behind oauth2-proxy under a path", func(t *testing.T) {
@@ -37,6 +39,7 @@ func walkRetry(t *testing.T, w *world) {
 			s.serve(t, "jwt.env", args...)
 			s.oauth2Proxy(t, "forward.oauth2-proxy.cfg", s.address())
 		})
+		st.register(t, second)
 		t.Run("from a runbook link to a retried Run", func(t *testing.T) { walkCode(t, st) })
 	})
 }
@@ -58,14 +61,20 @@ var bothWalks = []retryWalk{
 	}},
 	{"with a one-time code, which the audit says", walkCode},
 	{"cancelled at the provider: nothing is run, and the reason is kept", walkCancelled},
+	{"with the password alone it is refused, and nothing is run", walkTooWeak},
+	{"expired while the preview was read: verified again, with the reason kept", walkExpired},
+	{"two tabs retry two Runs, whichever comes back first", walkTwoRetries},
+	{"Back after the submission, and the form sent again, lead to the retry that exists", walkSentAgain},
+	{"a double click makes one Run", walkDoubleClick},
 }
 
 const (
-	first, second = "ada", "bob" // at the independent provider; see [station.who]
-	reason        = "billing was down, see https://wiki.ops.example/incidents/7"
-	retryButton   = `form[action$="/retry"] button`
-	verifyButton  = `form[action$="/retry/verify"] button`
-	reasonField   = `form[action$="/retry/verify"] textarea`
+	first, second, third = "ada", "bob", "dan" // at the independent provider; see [station.who]
+
+	reason       = "billing was down, see https://wiki.ops.example/incidents/7"
+	retryButton  = `form[action$="/retry"] button`
+	verifyButton = `form[action$="/retry/verify"] button`
+	reasonField  = `form[action$="/retry/verify"] textarea`
 )
 
 // who is what somebody is called at the station's provider.
@@ -73,7 +82,7 @@ func (st *station) who(name string) string {
 	if st.provider.issuer == st.issuer {
 		return name
 	}
-	return map[string]string{first: "admin", second: "operator"}[name]
+	return map[string]string{first: "admin", second: "operator", third: "owner"}[name]
 }
 
 func (st *station) run(id string) string { return st.url + "/runs/" + id }
