@@ -36,6 +36,7 @@ type identityFlags struct {
 	ProxyAlgorithms  []string      `help:"With jwt: the signature algorithms to accept."`
 	ProxyKeysURL     string        `name:"proxy-keys-url" help:"With jwt: where the proxy's keys are."`
 	ProxySigner      string        `help:"With aws-alb: the load balancer's ARN."`
+	ProxyJoinClaim   string        `help:"With jwt: the claim that joins the proxy's user to the step-up's, where issuer and subject differ."`
 	ProxyName        string        `help:"With headers: users are proxy:NAME."`
 	ProxyUserHeader  string        `help:"With headers: the header that names the user."`
 	ProxyEmailHeader string        `help:"With headers: the header that holds the address."`
@@ -130,7 +131,7 @@ func (i *identity) readProxy(development bool) error {
 		return fmt.Errorf("CONSOLE_TRUSTED_PROXIES: %w", err)
 	}
 	i.proxy = oidc.ProxyConfig{Mode: f.ProxyIdentity, Preset: f.ProxyPreset, Header: f.ProxyHeader, Issuer: f.ProxyIssuer, Audience: f.ProxyAudience,
-		Algorithms: f.ProxyAlgorithms, KeysURL: f.ProxyKeysURL, Signer: f.ProxySigner, Name: f.ProxyName, UserHeader: f.ProxyUserHeader,
+		Algorithms: f.ProxyAlgorithms, KeysURL: f.ProxyKeysURL, Signer: f.ProxySigner, JoinClaim: f.ProxyJoinClaim, Name: f.ProxyName, UserHeader: f.ProxyUserHeader,
 		EmailHeader: f.ProxyEmailHeader, NameHeader: f.ProxyNameHeader, Trusted: i.trusted, AllowHTTP: development}
 	return i.proxy.Check()
 }

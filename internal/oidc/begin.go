@@ -18,7 +18,6 @@ type newcomer struct {
 	Identity
 	clientID string
 	sid      string
-	joinKey  string
 	authTime int64 // Unix seconds, 0 when unknown
 	client   Client
 }
@@ -68,7 +67,7 @@ func upsertUser(ctx context.Context, tx pgx.Tx, n newcomer) (uuid.UUID, error) {
 			join_key = EXCLUDED.join_key, last_auth_time_s = greatest(users.last_auth_time_s, EXCLUDED.last_auth_time_s),
 			signed_in_at_ms = EXCLUDED.signed_in_at_ms, updated_at_ms = greatest(users.updated_at_ms, EXCLUDED.updated_at_ms)
 		RETURNING id, status = 'active'`,
-		n.Issuer, n.Subject, n.Email, n.EmailVerified, n.Name, n.joinKey, n.authTime).Scan(&id, &active)
+		n.Issuer, n.Subject, n.Email, n.EmailVerified, n.Name, n.JoinKey, n.authTime).Scan(&id, &active)
 	if err == nil && !active {
 		return uuid.Nil, refuse(Disabled, "This account is disabled.")
 	}

@@ -106,3 +106,27 @@ func TestRouteRoundTrip(t *testing.T) {
 		}
 	}
 }
+
+// What joins one issuer's user to another's must be the issuer's word: an address only if it has verified it.
+func TestJoinKey(t *testing.T) {
+	tests := []struct{ name, claim, payload, want string }{
+		{"an identifier", "employee", `{"employee":"e-17"}`, "e-17"},
+		{"none configured", "", `{"employee":"e-17"}`, ""},
+		{"not sent", "employee", `{}`, ""},
+		{"a number", "employee", `{"employee":17}`, ""},
+		{"a verified address", "email", `{"email":"a@ops.example","email_verified":true}`, "a@ops.example"},
+		{"an address that is not verified", "email", `{"email":"a@ops.example","email_verified":false}`, ""},
+		{"verified, says a string", "email", `{"email":"a@ops.example","email_verified":"true"}`, ""},
+		{"nobody says whether", "email", `{"email":"a@ops.example"}`, ""},
+		{"two @", "email", `{"email":"a@b@ops.example","email_verified":true}`, ""},
+		{"no @", "email", `{"email":"a","email_verified":true}`, ""},
+		{"not ASCII", "email", `{"email":"ä@ops.example","email_verified":true}`, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := must(decodeClaims([]byte(tt.payload), namesWith(tt.claim))).joinKey(tt.claim); got != tt.want {
+				t.Errorf("joinKey(%s, %s) = %q, want %q", tt.payload, tt.claim, got, tt.want)
+			}
+		})
+	}
+}

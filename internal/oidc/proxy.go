@@ -25,6 +25,7 @@ type ProxyConfig struct {
 	Algorithms []string // asymmetric ones
 	KeysURL    string   // a JSON Web Key Set; for aws-alb what a key's id is appended to
 	Signer     string   // for aws-alb alone: the load balancer's ARN
+	JoinClaim  string   // the claim that a step-up's own join claim must equal; "" joins by issuer and subject
 
 	// Mode headers.
 	Name        string // the users' issuer is proxy:<Name>

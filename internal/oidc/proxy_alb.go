@@ -62,7 +62,9 @@ func (a *alb) read(r *http.Request) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	return c.identity(OriginProxyJWT, a.config.Issuer), nil
+	i := c.identity(OriginProxyJWT, a.config.Issuer)
+	i.JoinKey = c.joinKey(a.config.JoinClaim)
+	return i, nil
 }
 
 func (a *alb) verify(ctx context.Context, raw string, now time.Time) (claims, error) {
@@ -85,7 +87,7 @@ func (a *alb) verify(ctx context.Context, raw string, now time.Time) (claims, er
 	if !albSigned(key, parts) {
 		return nil, refuse(BadToken, "The load balancer's token is not signed with its key.")
 	}
-	payload, err := albPart(parts[1], claimNames)
+	payload, err := albPart(parts[1], namesWith(a.config.JoinClaim))
 	if err != nil {
 		return nil, refuse(BadToken, "The load balancer's token is malformed.")
 	}

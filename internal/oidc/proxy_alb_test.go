@@ -100,7 +100,7 @@ func TestProxyALB(t *testing.T) {
 			if kindOf(err) != tt.kind || (err == nil) != (tt.kind == "") {
 				t.Errorf("Identify() = %v, want kind %q", err, tt.kind)
 			}
-			if want := (Identity{OriginProxyJWT, "https://idp.example", "alice", "Alice Ä", "alice@example.com", false}); err == nil && got != want {
+			if want := (Identity{OriginProxyJWT, "https://idp.example", "alice", "Alice Ä", "alice@example.com", false, ""}); err == nil && got != want {
 				t.Errorf("Identify() = %+v, want %+v", got, want)
 			}
 		})

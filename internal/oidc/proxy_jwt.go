@@ -11,13 +11,14 @@ import (
 type proxyJWT struct {
 	header   string
 	audience string
+	join     string
 	signer   signer
 	now      func(context.Context) (time.Time, error)
 }
 
 func newProxyJWT(c ProxyConfig, client *http.Client, now func(context.Context) (time.Time, error)) proxyJWT {
-	return proxyJWT{header: c.Header, audience: c.Audience, now: now,
-		signer: signer{issuer: c.Issuer, algs: c.Algorithms, keys: newKeySet(c.KeysURL, client, c.Algorithms), names: claimNames}}
+	return proxyJWT{header: c.Header, audience: c.Audience, join: c.JoinClaim, now: now,
+		signer: signer{issuer: c.Issuer, algs: c.Algorithms, keys: newKeySet(c.KeysURL, client, c.Algorithms), names: namesWith(c.JoinClaim)}}
 }
 
 func (p proxyJWT) read(r *http.Request) (Identity, error) {
@@ -39,7 +40,9 @@ func (p proxyJWT) read(r *http.Request) (Identity, error) {
 	if _, there := c["events"]; there {
 		return Identity{}, refuse(BadToken, "The proxy's token is a logout token.")
 	}
-	return c.identity(OriginProxyJWT, p.signer.issuer), nil
+	i := c.identity(OriginProxyJWT, p.signer.issuer)
+	i.JoinKey = c.joinKey(p.join)
+	return i, nil
 }
 
 // oneJWT is the header's one value, after Bearer in Authorization.

@@ -130,9 +130,7 @@ func answeredError(code string) error {
 func (p *Provider) newcomer(c claims, nowMS int64) newcomer {
 	n := newcomer{Identity: c.identity(OriginOIDC, p.Issuer()), clientID: p.ClientID()}
 	n.sid, _ = c.identifier("sid")
-	if p.config.JoinClaim != "" {
-		n.joinKey, _ = c.identifier(p.config.JoinClaim)
-	}
+	n.JoinKey = c.joinKey(p.config.JoinClaim)
 	n.authTime = authenticatedAt(c, time.UnixMilli(nowMS))
 	return n
 }

@@ -236,8 +236,7 @@ func (i StepUpIssuer) joinKey(c claims, session Session) string {
 	if i.Provider.Issuer() == session.Issuer {
 		return ""
 	}
-	key, _ := c.identifier(i.Provider.config.JoinClaim) // sameUser has seen that it is there
-	return key
+	return c.joinKey(i.Provider.config.JoinClaim) // sameUser has seen that it is there
 }
 
 // assess judges a verified token: who, how strong, and how fresh. What can be said is said even when it is refused.
@@ -275,8 +274,8 @@ func (i StepUpIssuer) sameUser(c claims, a policy.Assurance, session Session) er
 	if i.Provider.config.JoinClaim == "" {
 		return refuse(WrongSubject, "The provider of the step-up is another one than that of your session, and no claim joins the two.")
 	}
-	if _, ok := c.identifier(i.Provider.config.JoinClaim); !ok {
-		return refuse(WrongSubject, "The provider did not send the claim that says who you are here.")
+	if c.joinKey(i.Provider.config.JoinClaim) == "" {
+		return refuse(WrongSubject, "The provider did not send the claim that says who you are here, or sent an address that it has not verified.")
 	}
 	return nil
 }

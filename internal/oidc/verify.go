@@ -96,11 +96,7 @@ func (c claims) checkIssuedAt(now time.Time) error {
 
 // signer is the provider as one who signs ID tokens and logout tokens.
 func (p *Provider) signer(m *metadata) signer {
-	names := claimNames
-	if p.config.JoinClaim != "" {
-		names = append(slices.Clone(names), p.config.JoinClaim)
-	}
-	return signer{issuer: p.config.Issuer, algs: m.algs, keys: m.keys, names: names}
+	return signer{issuer: p.config.Issuer, algs: m.algs, keys: m.keys, names: namesWith(p.config.JoinClaim)}
 }
 
 // verifyID accepts an ID token that was made for the transaction t, judged at the instant t was spent.
