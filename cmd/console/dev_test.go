@@ -2,11 +2,17 @@ package main
 
 import (
 	"encoding/json"
+	"html"
+	"io"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
+	"net/url"
 	"os"
 	"os/user"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,6 +20,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/qinglong/console/internal/dev/idp"
 )
 
 // freeAddress is an address nobody listens on, this moment.
@@ -109,7 +117,7 @@ func testDev(t *testing.T, dir string, as *syscall.Credential) {
 	stopDev(t, p)
 
 	p, f = startDev(t, dir, as)
-	if got := get(t.Context(), f.URL+"/runs/"+id, ""); got.status != http.StatusOK {
+	if got := signInDev(t, f, "owner").get(t, f.URL+"/runs/"+id, ""); got.status != http.StatusOK || !strings.Contains(got.body, "succeeded") {
 		t.Errorf("after a restart the page of run %s is %d, want 200", id, got.status)
 	}
 	stopDev(t, p)
@@ -118,8 +126,8 @@ func testDev(t *testing.T, dir string, as *syscall.Credential) {
 func checkDevFile(t *testing.T, f devFile) {
 	t.Helper()
 	got := map[string]string{}
-	for name, url := range f.Databases {
-		cfg, err := pgxpool.ParseConfig(url)
+	for name, u := range f.Databases {
+		cfg, err := pgxpool.ParseConfig(u)
 		if err != nil {
 			t.Fatalf("databases.%s is no URL", name)
 		}
@@ -169,8 +177,12 @@ func checkPages(t *testing.T, f devFile, runID string) {
 		{"/", "console.example", http.StatusMisdirectedRequest, ""},
 		{"/", "127.0.0.1", http.StatusMisdirectedRequest, ""},
 	}
+	if got := get(t.Context(), f.URL+"/runs/"+runID, ""); strings.Contains(got.body, "succeeded") {
+		t.Errorf("the page of a Run is shown to somebody who has not signed in: %s", got.body)
+	}
+	v := signInDev(t, f, "viewer")
 	for _, test := range tests {
-		got := get(t.Context(), f.URL+test.path, test.host)
+		got := v.get(t, f.URL+test.path, test.host)
 		if got.status != test.status || !strings.Contains(strings.ToLower(got.body), strings.ToLower(test.text)) {
 			t.Errorf("GET %s as %q = %d, want %d and a page that says %q", test.path, test.host, got.status, test.status, test.text)
 		}
@@ -178,6 +190,71 @@ func checkPages(t *testing.T, f devFile, runID string) {
 	if got := get(t.Context(), f.MachineURL+"/readyz", ""); got != (answer{http.StatusOK, "ready\n"}) {
 		t.Errorf("the machine listener's /readyz = %+v, want ready", got)
 	}
+}
+
+// visitor is somebody who has signed in.
+type visitor struct{ client *http.Client }
+
+// signInDev signs an account of the instance in, as a browser without scripts does.
+func signInDev(t *testing.T, f devFile, role string) visitor {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := visitor{&http.Client{Jar: jar}}
+	goOn := v.post(t, f.URL+"/auth/sign-in", f.URL, url.Values{})
+	where := regexp.MustCompile(`<a [^>]*href="([^"]*/authorize[^"]*)"`).FindStringSubmatch(goOn.body)
+	if where == nil {
+		t.Fatalf("starting to sign in = %d without a link to the provider:\n%s", goOn.status, goOn.body)
+	}
+	form := v.get(t, html.UnescapeString(where[1]), "")
+	id := regexp.MustCompile(`name="id" value="([^"]+)"`).FindStringSubmatch(form.body)
+	i := slices.IndexFunc(f.Accounts, func(a idp.Account) bool { return a.Role == role })
+	if id == nil || i < 0 {
+		t.Fatalf("the provider's form is missing, or there is no %s among %v:\n%s", role, f.Accounts, form.body)
+	}
+	back := v.post(t, f.Issuer+"/login", f.Issuer, url.Values{"id": {id[1]}, "username": {f.Accounts[i].Username}, "password": {f.Accounts[i].Password}})
+	if back.status != http.StatusOK || !strings.Contains(back.body, f.Accounts[i].Name) {
+		t.Fatalf("signing in as %s = %d:\n%s", role, back.status, back.body)
+	}
+	return v
+}
+
+func (v visitor) get(t *testing.T, url, host string) answer {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = host
+	return v.do(t, r)
+}
+
+func (v visitor) post(t *testing.T, url, origin string, form url.Values) answer {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Origin", origin)
+	return v.do(t, r)
+}
+
+func (v visitor) do(t *testing.T, r *http.Request) answer {
+	t.Helper()
+	r.Close = true
+	response, err := v.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{response.StatusCode, string(body)}
 }
 
 func TestDevListensOnLoopbackOnly(t *testing.T) {
