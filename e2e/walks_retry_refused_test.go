@@ -123,10 +123,10 @@ func walkSentAgain(t *testing.T, st *station) {
 
 func walkDoubleClick(t *testing.T, st *station) {
 	p, id := st.browser(t).tab(), st.failed(t)
-	st.comes(p, id, second)
+	st.comes(p, id, third)
 	st.asks(p, id, reason)
-	st.verifies(p, id, second)
-	p.do(chromedp.DoubleClick(retryButton, chromedp.NodeVisible))
+	st.verifies(p, id, third)
+	p.do(chromedp.Evaluate[chromedp.Void](`for (const after of [0, 15]) setTimeout(() => document.querySelector(` + quoted(retryButton) + `).click(), after)`))
 	p.below(st.url + "/runs/")
 	p.sees("Retry family")
 	st.madeOne(t, id, "multi_factor")
