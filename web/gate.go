@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/oidc"
+	"github.com/qinglong/console/internal/runmgmt"
 	"github.com/qinglong/console/web/templates"
 )
 
@@ -86,13 +87,28 @@ func (s *server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 		case err == nil || s.routeOf(c).need.open():
 			return next(c)
 		case !isVisit(c):
-			return err
+			return s.withWords(c, err)
 		case isFramed(c.Request()):
 			return s.openAtTop(c)
 		}
 		s.keepGoing(c)
 		return c.Redirect(http.StatusSeeOther, s.links.url(signInPath, nil))
 	}
+}
+
+// withWords keeps what somebody wrote whose session ended before the form was sent: it stands on the page, to be copied.
+func (s *server) withWords(c echo.Context, err error) error {
+	ended, ok := errors.AsType[*oidc.Ended](err)
+	if !ok || c.Request().Method != http.MethodPost || c.Request().ParseForm() != nil {
+		return err
+	}
+	reason := strings.TrimSpace(c.Request().PostForm.Get("reason"))
+	if reason == "" {
+		return err
+	}
+	p := s.signedOutProblem(ended)
+	p.pairs = []templates.Pair{{Name: "You wrote", Note: visible(shorten(reason, runmgmt.MaxWords))}}
+	return p
 }
 
 // isVisit reports whether the request is for a page that somebody opens, and not a form's, a script's or a client's.

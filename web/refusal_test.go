@@ -244,3 +244,14 @@ func TestOnlyTheProvedPreviewShowsTheExecution(t *testing.T) {
 		t.Errorf("an expired proof shows the execution, or loses the reason:\n%s", res.body)
 	}
 }
+
+// A session that ends while somebody writes takes nothing they wrote with it: it stands on the page, as text.
+func TestASessionThatEndsKeepsTheReason(t *testing.T) {
+	o := newOperator(t, policy.Operator, "ops")
+	f := o.form(o.failed)
+	f.Set("reason", "billing is back <b>INC-17</b>")
+	res := o.postTo(New(o.config), o.path(retrying), f)
+	if res.StatusCode != http.StatusUnauthorized || !strings.Contains(res.body, "billing is back &lt;b&gt;INC-17&lt;/b&gt;") || o.retries() != 0 {
+		t.Errorf("POST signed out = %d with %d retries, want 401 and the reason on the page:\n%s", res.StatusCode, o.retries(), res.body)
+	}
+}
