@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -84,14 +85,21 @@ func start(t *testing.T, vars map[string]string, user *syscall.Credential, args 
 	p.cmd.Dir = "/"
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user, Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	started := make(chan error)
 	go func() {
+		runtime.LockOSThread() // the kernel sends Pdeathsig when the thread that forked ends: keep it as long as the child
+		err := p.cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
 		p.cmd.Wait()
 		p.code = p.cmd.ProcessState.ExitCode()
 		close(p.ended)
 	}()
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		p.signal(syscall.SIGCONT)
 		p.signal(syscall.SIGKILL)
