@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,13 +46,20 @@ func start(t testing.TB, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{cmd: cmd, ended: make(chan struct{}), output: &output{}}
 	cmd.Stdout, cmd.Stderr = p.output, p.output
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	started := make(chan error)
 	go func() {
+		runtime.LockOSThread() // the kernel sends Pdeathsig when the thread that forked ends: keep it as long as the child
+		err := cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
 		cmd.Wait()
 		close(p.ended)
 	}()
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
