@@ -43,7 +43,7 @@ func TestAReplicaWithAWrongClockChangesNothingButItsSkew(t *testing.T) {
 	}
 	for i, r := range replicas {
 		eventually(t, fmt.Sprintf("the replica that is %v wrong has admitted twenty Runs", shifts[i]), func() bool {
-			return value[int](t, super, "SELECT count(*) FROM ql3.run_events WHERE type = 'run.created' AND actor_id LIKE $1", r.actor()) >= 20
+			return pgtest.Value[int](t, super, "SELECT count(*) FROM ql3.run_events WHERE type = 'run.created' AND actor_id LIKE $1", r.actor()) >= 20
 		})
 	}
 	for i, r := range replicas {

@@ -43,11 +43,6 @@ func one[T any](t testing.TB, pool *pgxpool.Pool, to pgx.RowToFunc[T], sql strin
 	return v
 }
 
-func value[T any](t testing.TB, pool *pgxpool.Pool, sql string, args ...any) T {
-	t.Helper()
-	return one(t, pool, pgx.RowTo[T], sql, args...)
-}
-
 // durable is a server of its own that keeps what it has confirmed, as in production, with the console installed by its
 // own commands. It returns the variables and a superuser's pool.
 func durable(t testing.TB) (map[string]string, *pgxpool.Pool) {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/qinglong/console/internal/pg/pgtest"
 )
 
 // observed is how long occurrences are counted: with the Triggers of [spread], some 250 of them.
@@ -91,13 +93,13 @@ func BenchmarkLateness(b *testing.B) {
 	run(b, vars, manifestOf(triggers), "apply", "-f", "-")
 	serve(b, program, vars)
 	eventually(b, "every Schedule has a cursor", func() bool {
-		return value[bool](b, super, "SELECT bool_and(next_fire_at_ms IS NOT NULL) FROM ql3.trigger_schedules")
+		return pgtest.Value[bool](b, super, "SELECT bool_and(next_fire_at_ms IS NOT NULL) FROM ql3.trigger_schedules")
 	})
 	fromMS := (clockMS(b, super)/1000 + 2) * 1000
 	untilMS := fromMS + observed.Milliseconds()
 	<-time.After(time.Duration(untilMS-clockMS(b, super)) * time.Millisecond)
 	eventually(b, "nothing of the span is due any more", func() bool {
-		return value[bool](b, super, "SELECT min(next_fire_at_ms) >= $1 FROM ql3.trigger_schedules", untilMS)
+		return pgtest.Value[bool](b, super, "SELECT min(next_fire_at_ms) >= $1 FROM ql3.trigger_schedules", untilMS)
 	})
 	runs := admittedIn(b, super, fromMS, untilMS)
 	compare(b, expected(triggers, fromMS, untilMS), runs)
@@ -107,7 +109,7 @@ func BenchmarkLateness(b *testing.B) {
 // clockMS is the database clock.
 func clockMS(t testing.TB, super *pgxpool.Pool) int64 {
 	t.Helper()
-	return value[int64](t, super, "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+	return pgtest.Value[int64](t, super, "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint")
 }
 
 func admittedIn(t testing.TB, super *pgxpool.Pool, fromMS, untilMS int64) []admitted {

@@ -5,6 +5,8 @@ package e2e
 import (
 	"strings"
 	"testing"
+
+	"github.com/qinglong/console/internal/pg/pgtest"
 )
 
 const (
@@ -86,7 +88,7 @@ func (s *site) signedOut(p *tab, why string) {
 // revoked is how many sessions of name ended for reason.
 func (w *world) revoked(t testing.TB, name, reason string) int {
 	t.Helper()
-	return value[int](t, w.super, "SELECT count(*)::int FROM ql3.console_sessions WHERE subject = $1 AND revoke_reason = $2", name, reason)
+	return pgtest.Value[int](t, w.super, "SELECT count(*)::int FROM ql3.console_sessions WHERE subject = $1 AND revoke_reason = $2", name, reason)
 }
 
 // commandOn is the line of a page that begins with prefix.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/qinglong/console/internal/pg/pgtest"
 )
 
 // developmentWalks need what the development provider and its executor can do.
@@ -35,7 +37,7 @@ func walkStop(t *testing.T, st *station) {
 	p := st.browser(t).tab()
 	var id string
 	eventually(t, "a command runs", func() bool {
-		id = value[string](t, st.all, "SELECT coalesce((SELECT id::text FROM ql3.runs WHERE task_id = 'slow' AND status = 'running' ORDER BY created_at_ms DESC LIMIT 1), '')")
+		id = pgtest.Value[string](t, st.all, "SELECT coalesce((SELECT id::text FROM ql3.runs WHERE task_id = 'slow' AND status = 'running' ORDER BY created_at_ms DESC LIMIT 1), '')")
 		return id != ""
 	})
 	st.comes(p, id, first)
@@ -49,9 +51,9 @@ func walkStop(t *testing.T, st *station) {
 	p.press(`form[action$="/stop"] button`)
 	p.below(st.run(id) + "?stop=")
 	eventually(t, "the Run is cancelled", func() bool {
-		return value[string](t, st.all, "SELECT status FROM ql3.runs WHERE id = $1", id) == "cancelled"
+		return pgtest.Value[string](t, st.all, "SELECT status FROM ql3.runs WHERE id = $1", id) == "cancelled"
 	})
-	if n := value[int](t, st.all, "SELECT count(*)::int FROM ql3.security_audit_events WHERE action = 'run.stop' AND outcome = 'allowed' AND run_id = $1 AND words = $2", id, reason); n != 1 {
+	if n := pgtest.Value[int](t, st.all, "SELECT count(*)::int FROM ql3.security_audit_events WHERE action = 'run.stop' AND outcome = 'allowed' AND run_id = $1 AND words = $2", id, reason); n != 1 {
 		t.Errorf("the audit has %d such stops, want 1", n)
 	}
 }

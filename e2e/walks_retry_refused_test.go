@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/qinglong/console/internal/pg/pgtest"
 )
 
 func walkTooWeak(t *testing.T, st *station) {
@@ -18,7 +20,7 @@ func walkTooWeak(t *testing.T, st *station) {
 	}
 	p.sees("The verification was too weak", "Nothing was run")
 	st.madeNone(t, id)
-	if got := value[string](t, st.all, "SELECT string_agg(reason, ',') FROM ql3.security_audit_events WHERE action = 'session.step_up' AND outcome = 'denied' AND run_id = $1", id); got != "too_weak" {
+	if got := pgtest.Value[string](t, st.all, "SELECT string_agg(reason, ',') FROM ql3.security_audit_events WHERE action = 'session.step_up' AND outcome = 'denied' AND run_id = $1", id); got != "too_weak" {
 		t.Errorf("the audit says %q, want too_weak", got)
 	}
 }

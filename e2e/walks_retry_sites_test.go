@@ -125,7 +125,7 @@ func developmentStation(t *testing.T, w *world) *station {
 func failedRunOf(t testing.TB, pool *pgxpool.Pool, task string) (id string) {
 	t.Helper()
 	eventually(t, "a Run of "+task+" has failed", func() bool {
-		id = value[string](t, pool, "SELECT coalesce((SELECT id::text FROM ql3.runs WHERE task_id = $1 AND status = 'failed' ORDER BY created_at_ms DESC LIMIT 1), '')", task)
+		id = pgtest.Value[string](t, pool, "SELECT coalesce((SELECT id::text FROM ql3.runs WHERE task_id = $1 AND status = 'failed' ORDER BY created_at_ms DESC LIMIT 1), '')", task)
 		return id != ""
 	})
 	return id

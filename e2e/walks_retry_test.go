@@ -10,6 +10,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/qinglong/console/internal/pg/pgtest"
 )
 
 // A retryWalk is a walk at one station.
@@ -159,7 +161,7 @@ func (st *station) retries(p *tab, id, name, why string) string {
 
 func (st *station) count(t testing.TB, id string) int {
 	t.Helper()
-	return value[int](t, st.all, "SELECT count(*)::int FROM ql3.runs WHERE retry_of_run_id = $1", id)
+	return pgtest.Value[int](t, st.all, "SELECT count(*)::int FROM ql3.runs WHERE retry_of_run_id = $1", id)
 }
 
 // An audited is what the audit keeps of an attempt.
@@ -187,7 +189,7 @@ func (st *station) madeNone(t testing.TB, id string) {
 	if n := st.count(t, id); n != 0 {
 		t.Errorf("the Run has %d retries, want none", n)
 	}
-	if n := value[int](t, st.all, "SELECT count(*)::int FROM ql3.step_up_proofs WHERE purpose::text LIKE '%' || $1 || '%'", id); n != 0 {
+	if n := pgtest.Value[int](t, st.all, "SELECT count(*)::int FROM ql3.step_up_proofs WHERE purpose::text LIKE '%' || $1 || '%'", id); n != 0 {
 		t.Errorf("there are %d proofs for the Run, want none", n)
 	}
 }

@@ -24,7 +24,7 @@ func newEmpty(t *testing.T) (*postgres.Server, string, *pgxpool.Pool) {
 	t.Helper()
 	d := pgtest.New(t)
 	name := d.Name + "_empty"
-	exec(t, d.Super(t), `CREATE DATABASE `+name)
+	pgtest.Exec(t, d.Super(t), `CREATE DATABASE `+name)
 	t.Cleanup(func() {
 		if _, err := d.Super(t).Exec(context.Background(), `DROP DATABASE `+name+` WITH (FORCE)`); err != nil {
 			t.Error(err)
@@ -36,26 +36,6 @@ func newEmpty(t *testing.T) (*postgres.Server, string, *pgxpool.Pool) {
 	}
 	t.Cleanup(pool.Close)
 	return d.Server(), name, pool
-}
-
-func exec(t *testing.T, q pg.Querier, sql string, args ...any) {
-	t.Helper()
-	if _, err := q.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-}
-
-func rows(t *testing.T, q pg.Querier, sql string, args ...any) []string {
-	t.Helper()
-	result, err := q.Query(t.Context(), sql, args...)
-	if err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	list, err := pgx.CollectRows(result, pgx.RowTo[string])
-	if err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	return list
 }
 
 // runBootstrap runs the SQL that Bootstrap returns, as it would be by hand: one text.
@@ -118,9 +98,9 @@ func TestBootstrapAgainChangesPasswordsAndNothingElse(t *testing.T) {
 		UNION ALL SELECT format('%s %s', rolname, rolcanlogin) FROM pg_roles WHERE rolname LIKE 'ql3%' ORDER BY 1`
 
 	text := runBootstrap(t, super, passwordsOf(first))
-	before := rows(t, super, state)
+	before := pgtest.Column[string](t, super, state)
 	text += runBootstrap(t, super, passwordsOf(second))
-	if diff := cmp.Diff(before, rows(t, super, state)); diff != "" {
+	if diff := cmp.Diff(before, pgtest.Column[string](t, super, state)); diff != "" {
 		t.Errorf("Bootstrap again changes (-before +after)\n%s", diff)
 	}
 	for _, role := range migrations.Roles() {
@@ -158,9 +138,9 @@ func TestBootstrapTakesAnyASCIIPassword(t *testing.T) {
 func TestBootstrapTakesPowersAway(t *testing.T) {
 	server, database, super := newEmpty(t)
 	restoreRoles(t, server, database)
-	exec(t, super, `ALTER ROLE ql3_console SUPERUSER CREATEDB CREATEROLE REPLICATION BYPASSRLS INHERIT`)
+	pgtest.Exec(t, super, `ALTER ROLE ql3_console SUPERUSER CREATEDB CREATEROLE REPLICATION BYPASSRLS INHERIT`)
 	runBootstrap(t, super, nil)
-	got := rows(t, super, `SELECT rolname FROM pg_roles WHERE rolname LIKE 'ql3%'
+	got := pgtest.Column[string](t, super, `SELECT rolname FROM pg_roles WHERE rolname LIKE 'ql3%'
 		AND NOT (rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls OR rolinherit OR rolcanlogin) ORDER BY rolname`)
 	want := migrations.Roles()
 	if diff := cmp.Diff(want, got, cmp.Transformer("set", set)); diff != "" {
@@ -188,7 +168,7 @@ func TestThreeUpsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer hold.Rollback(context.WithoutCancel(t.Context()))
-	exec(t, hold, `LOCK TABLE ql3.goose_db_version IN EXCLUSIVE MODE`)
+	pgtest.Exec(t, hold, `LOCK TABLE ql3.goose_db_version IN EXCLUSIVE MODE`)
 
 	type result struct {
 		files []string
@@ -202,7 +182,7 @@ func TestThreeUpsAtOnce(t *testing.T) {
 		}()
 	}
 	for arrived := ""; arrived != "3"; {
-		arrived = rows(t, super, `SELECT count(DISTINCT pid)::text FROM pg_stat_activity WHERE datname = current_database()
+		arrived = pgtest.Column[string](t, super, `SELECT count(DISTINCT pid)::text FROM pg_stat_activity WHERE datname = current_database()
 			AND application_name = 'up' AND (wait_event_type = 'Lock' OR query LIKE '%pg_try_advisory_lock%')`)[0]
 	}
 	if err := hold.Rollback(t.Context()); err != nil {

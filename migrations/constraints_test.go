@@ -145,8 +145,8 @@ var violations = map[string]struct {
 func checksOf(t *testing.T, conn *pgx.Conn) map[string]string {
 	t.Helper()
 	tables := map[string]string{}
-	for _, name := range rows(t, conn, `SELECT conname FROM pg_constraint WHERE contype = 'c' AND conrelid::regclass::text = ANY($1)`, definedTables) {
-		tables[name] = rows(t, conn, `SELECT conrelid::regclass::text FROM pg_constraint WHERE conname = $1 AND connamespace = 'ql3'::regnamespace`, name)[0]
+	for _, name := range pgtest.Column[string](t, conn, `SELECT conname FROM pg_constraint WHERE contype = 'c' AND conrelid::regclass::text = ANY($1)`, definedTables) {
+		tables[name] = pgtest.Column[string](t, conn, `SELECT conrelid::regclass::text FROM pg_constraint WHERE conname = $1 AND connamespace = 'ql3'::regnamespace`, name)[0]
 	}
 	return tables
 }
@@ -220,7 +220,7 @@ func try(t *testing.T, conn *pgx.Conn, statements ...string) error {
 // A generated name, such as runs_check1, says nothing to an operator.
 func TestEveryCheckIsNamed(t *testing.T) {
 	conn := withGoodRows(t)
-	generated := rows(t, conn, `SELECT conname FROM pg_constraint WHERE connamespace = 'ql3'::regnamespace AND contype = 'c' AND conname ~ '_check[0-9]*$'`)
+	generated := pgtest.Column[string](t, conn, `SELECT conname FROM pg_constraint WHERE connamespace = 'ql3'::regnamespace AND contype = 'c' AND conname ~ '_check[0-9]*$'`)
 	if len(generated) > 0 {
 		t.Errorf("CHECKs with generated names %v, want none", generated)
 	}

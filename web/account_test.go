@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/labstack/echo/v4"
 
@@ -42,16 +41,7 @@ func (l life) ms(minute float64) int64 { return l.zero + int64(minute*60_000) }
 // exec runs sql as superuser with triggers and foreign keys off: it moves what happened to when it is to have happened.
 func (l life) exec(t testing.TB, sql string, args ...any) {
 	t.Helper()
-	err := pgx.BeginFunc(t.Context(), l.Super(t), func(tx pgx.Tx) error {
-		if _, err := tx.Exec(t.Context(), "SET LOCAL session_replication_role = replica"); err != nil {
-			return err
-		}
-		_, err := tx.Exec(t.Context(), sql, args...)
-		return err
-	})
-	if err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
+	pgtest.Force(t, l.Super(t), sql, args...)
 }
 
 func (l life) event(t testing.TB, kind string, revision int64, first, last float64, latenessMS any, reason any) {

@@ -90,9 +90,7 @@ func (o *operator) proves(action policy.Permission, id uuid.UUID) *operator {
 
 func (o *operator) exec(sql string, args ...any) {
 	o.t.Helper()
-	if _, err := o.Super(o.t).Exec(o.t.Context(), sql, args...); err != nil {
-		o.t.Fatal(err)
-	}
+	pgtest.Exec(o.t, o.Super(o.t), sql, args...)
 }
 
 // ages makes every proof an hour older.

@@ -12,7 +12,7 @@ import (
 func TestApply(t *testing.T) {
 	db := pgtest.New(t)
 	vars, super := variables(db), db.Super(t)
-	revisions := func() int64 { return one[int64](t, super, "SELECT count(*) FROM trigger_revisions") }
+	revisions := func() int64 { return pgtest.Value[int64](t, super, "SELECT count(*) FROM trigger_revisions") }
 
 	console(t, vars, "apply", "--dry-run", "-f", "sample.yaml").said(t, "project sample:", "+ project sample", "+ task heartbeat", "+ trigger every-ten-seconds")
 	if n := revisions(); n != 0 {
@@ -63,7 +63,7 @@ func TestApplyRefuses(t *testing.T) {
 			}
 		})
 	}
-	if n := one[int64](t, super, "SELECT count(*) FROM task_definitions"); n != 0 {
+	if n := pgtest.Value[int64](t, super, "SELECT count(*) FROM task_definitions"); n != 0 {
 		t.Errorf("%d Tasks were published by manifests with mistakes", n)
 	}
 

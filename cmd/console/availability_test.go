@@ -28,9 +28,9 @@ func (p *process) lostAndReady(t *testing.T, before float64) {
 func allOnce(t *testing.T, super *pgxpool.Pool) {
 	t.Helper()
 	eventually(t, "nothing is due", func() bool {
-		return one[int64](t, super, "SELECT count(*) FROM trigger_schedules WHERE claim_token IS NOT NULL OR next_fire_at_ms <= extract(epoch FROM now()) * 1000") == 0
+		return pgtest.Value[int64](t, super, "SELECT count(*) FROM trigger_schedules WHERE claim_token IS NOT NULL OR next_fire_at_ms <= extract(epoch FROM now()) * 1000") == 0
 	})
-	if runs, triggers := one[int64](t, super, "SELECT count(*) FROM runs"), one[int64](t, super, "SELECT count(DISTINCT trigger_id) FROM runs"); runs != due || triggers != due {
+	if runs, triggers := pgtest.Value[int64](t, super, "SELECT count(*) FROM runs"), pgtest.Value[int64](t, super, "SELECT count(DISTINCT trigger_id) FROM runs"); runs != due || triggers != due {
 		t.Errorf("%d Runs of %d Triggers, want %d of %d", runs, triggers, due, due)
 	}
 }
@@ -57,15 +57,15 @@ func TestTerminatedBackends(t *testing.T) {
 			initialised(t, super)
 			before := p.metrics(t)[losses]
 			if tt.lock == "" {
-				one[int64](t, super, `SELECT count(pg_terminate_backend(pid)) `+ofConsole)
+				pgtest.Value[int64](t, super, `SELECT count(pg_terminate_backend(pid)) `+ofConsole)
 				p.lostAndReady(t, before)
 				makeDue(t, super)
 			} else {
 				makeDueBehind(t, super, tt.lock, func() {
 					eventually(t, "the statement waits", func() bool {
-						return one[int64](t, super, `SELECT count(*) `+ofConsole+` AND wait_event_type = 'Lock' AND query LIKE $1`, tt.waiting) > 0
+						return pgtest.Value[int64](t, super, `SELECT count(*) `+ofConsole+` AND wait_event_type = 'Lock' AND query LIKE $1`, tt.waiting) > 0
 					})
-					one[int64](t, super, `SELECT count(pg_terminate_backend(pid)) `+ofConsole+` AND wait_event_type = 'Lock'`)
+					pgtest.Value[int64](t, super, `SELECT count(pg_terminate_backend(pid)) `+ofConsole+` AND wait_event_type = 'Lock'`)
 				})
 				p.lostAndReady(t, before)
 			}
@@ -167,7 +167,7 @@ func TestDatabaseMadeReadOnly(t *testing.T) {
 		if _, err := super.Exec(t.Context(), "ALTER DATABASE "+db.Name+" SET default_transaction_read_only = "+on); err != nil {
 			t.Fatal(err)
 		}
-		one[int64](t, super, `SELECT count(pg_terminate_backend(pid)) `+ofConsole)
+		pgtest.Value[int64](t, super, `SELECT count(pg_terminate_backend(pid)) `+ofConsole)
 	}
 	readOnly("on")
 	eventually(t, "/readyz is 503 with the reason", func() bool {
@@ -195,10 +195,12 @@ func TestListenIsReestablished(t *testing.T) {
 	p.ready(t)
 	initialised(t, super)
 	const listener = `FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE 'LISTEN %'`
-	eventually(t, "the replica listens", func() bool { return one[int64](t, super, `SELECT count(*) `+listener) == 1 })
-	pid := one[int32](t, super, `SELECT pid `+listener)
-	one[bool](t, super, `SELECT pg_terminate_backend($1)`, pid)
-	eventually(t, "it listens again", func() bool { return one[int64](t, super, `SELECT count(*) `+listener+` AND pid <> $1`, pid) == 1 })
+	eventually(t, "the replica listens", func() bool { return pgtest.Value[int64](t, super, `SELECT count(*) `+listener) == 1 })
+	pid := pgtest.Value[int32](t, super, `SELECT pid `+listener)
+	pgtest.Value[bool](t, super, `SELECT pg_terminate_backend($1)`, pid)
+	eventually(t, "it listens again", func() bool {
+		return pgtest.Value[int64](t, super, `SELECT count(*) `+listener+` AND pid <> $1`, pid) == 1
+	})
 	began := time.Now()
 	makeDue(t, super)
 	allOnce(t, super)

@@ -22,6 +22,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/qinglong/console/internal/dev/idp"
+	"github.com/qinglong/console/internal/pg/pgtest"
 )
 
 // freeAddress is an address nobody listens on, this moment.
@@ -153,10 +154,10 @@ func succeeded(t *testing.T, f devFile) string {
 	defer pool.Close()
 	var id string
 	eventually(t, "a Run has succeeded", func() bool {
-		id = one[string](t, pool, "SELECT coalesce(max(id::text), '') FROM ql3.runs WHERE status = 'succeeded'")
+		id = pgtest.Value[string](t, pool, "SELECT coalesce(max(id::text), '') FROM ql3.runs WHERE status = 'succeeded'")
 		return id != ""
 	})
-	if ms := one[int64](t, pool, "SELECT min(created_at_ms) - (SELECT min(started_at_ms) FROM ql3.replicas) FROM ql3.runs"); ms > 15_000 {
+	if ms := pgtest.Value[int64](t, pool, "SELECT min(created_at_ms) - (SELECT min(started_at_ms) FROM ql3.replicas) FROM ql3.runs"); ms > 15_000 {
 		t.Errorf("the first Run came after %d ms, want at most 15 s", ms)
 	}
 	return id

@@ -75,11 +75,11 @@ func TestGrantAndRevoke(t *testing.T) {
 		if diff := cmp.Diff(result{0, step.says, ""}, got, cmp.AllowUnexported(result{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.name, diff)
 		}
-		if got := one[string](t, super, bindingsOf); got != step.then {
+		if got := pgtest.Value[string](t, super, bindingsOf); got != step.then {
 			t.Errorf("%s: bindings are %s, want %s", step.name, got, step.then)
 		}
 	}
-	if n := one[int64](t, super, `SELECT count(*) FROM security_audit_events WHERE actor_type = 'command' AND actor LIKE '% at %'`); n != 4 {
+	if n := pgtest.Value[int64](t, super, `SELECT count(*) FROM security_audit_events WHERE actor_type = 'command' AND actor LIKE '% at %'`); n != 4 {
 		t.Errorf("%d audit rows, want one for each of the 4 changes", n)
 	}
 }
@@ -96,7 +96,7 @@ func TestConfirmation(t *testing.T) {
 			t.Errorf("answering %q = %+v, want %+v", answer, got, want)
 		}
 	}
-	if got := one[string](t, super, bindingsOf); got != "" {
+	if got := pgtest.Value[string](t, super, bindingsOf); got != "" {
 		t.Errorf("bindings after no confirmation are %s", got)
 	}
 	if got, want := asked(t, "Yes\n", vars, grant...), (result{0, "granted viewer in ops to " + alice + "\n", question}); got != want {
@@ -135,14 +135,16 @@ func TestPolicyCommandsRefuse(t *testing.T) {
 	}
 	console(t, nil, "bindings").refused(t, exitUsage, "CONSOLE_ADMIN_DATABASE_URL is not set")
 	console(t, nil, "audit").refused(t, exitUsage, "CONSOLE_WEB_DATABASE_URL is not set")
-	if n := one[int64](t, super, `SELECT count(*) FROM security_audit_events`); n != 0 {
+	if n := pgtest.Value[int64](t, super, `SELECT count(*) FROM security_audit_events`); n != 0 {
 		t.Errorf("refused commands wrote %d audit rows", n)
 	}
 }
 
 func TestUserDisableAndEnable(t *testing.T) {
 	vars, super := people(t)
-	status := func() string { return one[string](t, super, `SELECT status FROM users WHERE id = $1`, aliceID) }
+	status := func() string {
+		return pgtest.Value[string](t, super, `SELECT status FROM users WHERE id = $1`, aliceID)
+	}
 	steps := []struct{ args, says, status string }{
 		{"user enable --user " + aliceID, "unchanged: " + alice + " is not disabled\n", "active"},
 		{"user disable --yes --user " + aliceID, "disabled " + alice + ", ending every session\n", "disabled"},

@@ -29,9 +29,9 @@ func holder(t *testing.T, super *pgxpool.Pool, vars map[string]string) (has, oth
 	other.freeze(t) // or they would share the claims
 	makeDue(t, super)
 	eventually(t, "one replica holds every claim", func() bool {
-		return one[int64](t, super, "SELECT count(*) FROM trigger_schedules WHERE claim_owner LIKE $1", has.ownerLike()) == due
+		return pgtest.Value[int64](t, super, "SELECT count(*) FROM trigger_schedules WHERE claim_owner LIKE $1", has.ownerLike()) == due
 	})
-	expiresMS = one[int64](t, super, "SELECT min(claim_expires_at_ms) FROM trigger_schedules")
+	expiresMS = pgtest.Value[int64](t, super, "SELECT min(claim_expires_at_ms) FROM trigger_schedules")
 	other.signal(syscall.SIGCONT)
 	return has, other, expiresMS, release
 }
@@ -40,7 +40,7 @@ func holder(t *testing.T, super *pgxpool.Pool, vars map[string]string) (has, oth
 func admittedOnce(t *testing.T, super *pgxpool.Pool, by *process, notBeforeMS int64) {
 	t.Helper()
 	eventually(t, "nothing is due", func() bool {
-		return one[int64](t, super, "SELECT count(*) FROM trigger_schedules WHERE claim_token IS NOT NULL OR next_fire_at_ms <= extract(epoch FROM now()) * 1000") == 0
+		return pgtest.Value[int64](t, super, "SELECT count(*) FROM trigger_schedules WHERE claim_token IS NOT NULL OR next_fire_at_ms <= extract(epoch FROM now()) * 1000") == 0
 	})
 	var runs, triggers, attempts, firstMS, byOther, takenOver int64
 	err := super.QueryRow(t.Context(), `
@@ -106,7 +106,7 @@ func TestStopping(t *testing.T) {
 	release := holdRuns(t, super)
 	makeDue(t, super)
 	eventually(t, "the replica holds every claim", func() bool {
-		return one[int64](t, super, "SELECT count(claim_token) FROM trigger_schedules") == due
+		return pgtest.Value[int64](t, super, "SELECT count(claim_token) FROM trigger_schedules") == due
 	})
 	p.signal(syscall.SIGTERM)
 	eventually(t, "admission is withdrawn while the cycle in flight goes on", func() bool {
@@ -120,7 +120,7 @@ func TestStopping(t *testing.T) {
 	if code := p.wait(t); code != 0 {
 		t.Errorf("exit code %d after SIGTERM, want 0", code)
 	}
-	if claims, runs := one[int64](t, super, "SELECT count(claim_token) FROM trigger_schedules"), one[int64](t, super, "SELECT count(*) FROM runs"); claims != 0 || runs != due {
+	if claims, runs := pgtest.Value[int64](t, super, "SELECT count(claim_token) FROM trigger_schedules"), pgtest.Value[int64](t, super, "SELECT count(*) FROM runs"); claims != 0 || runs != due {
 		t.Errorf("%d claims and %d Runs are left, want none and %d: what was claimed is finished", claims, runs, due)
 	}
 }

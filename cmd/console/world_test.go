@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/qinglong/console/internal/dev/postgres"
@@ -122,24 +121,10 @@ func holdRuns(t *testing.T, super *pgxpool.Pool) (release func()) {
 	return release
 }
 
-// one reads a single value.
-func one[T any](t *testing.T, pool *pgxpool.Pool, sql string, args ...any) T {
-	t.Helper()
-	rows, err := pool.Query(t.Context(), sql, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
-	if err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	return v
-}
-
 // initialised waits until every Schedule has a cursor and nobody holds a claim.
 func initialised(t *testing.T, super *pgxpool.Pool) {
 	t.Helper()
 	eventually(t, "every Schedule has a cursor and no claim", func() bool {
-		return one[bool](t, super, `SELECT bool_and(next_fire_at_ms IS NOT NULL AND claim_token IS NULL) FROM trigger_schedules`)
+		return pgtest.Value[bool](t, super, `SELECT bool_and(next_fire_at_ms IS NOT NULL AND claim_token IS NULL) FROM trigger_schedules`)
 	})
 }

@@ -1,14 +1,11 @@
 package catalog
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/qinglong/console/internal/pg/pgtest"
@@ -68,23 +65,13 @@ func show(changes []ProjectChange) string {
 
 func (w world) exec(sql string, args ...any) {
 	w.Helper()
-	if _, err := w.super.Exec(w.Context(), sql, args...); err != nil {
-		w.Fatalf("%s: %v", sql, err)
-	}
+	pgtest.Exec(w, w.super, sql, args...)
 }
 
 // rows returns a query's rows as text, a line each.
 func (w world) rows(sql string, args ...any) string {
 	w.Helper()
-	rows, err := w.super.Query(w.Context(), "SELECT r::text FROM ("+sql+") AS r", args...)
-	if err != nil {
-		w.Fatalf("%s: %v", sql, err)
-	}
-	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		w.Fatalf("%s: %v", sql, err)
-	}
-	return strings.Join(lines, "\n")
+	return strings.Join(pgtest.Texts(w, w.super, sql, args...), "\n")
 }
 
 func (w world) wantRows(want, sql string, args ...any) {
@@ -109,14 +96,7 @@ func (w world) everything() string {
 // blocked waits until n sessions wait for a lock.
 func (w world) blocked(n int) {
 	w.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for time.Now().Before(deadline) {
-		got := w.rows(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
-		if got == fmt.Sprintf("(%d)", n) {
-			return
-		}
-	}
-	w.Fatalf("no %d sessions wait for a lock", n)
+	pgtest.AwaitLocks(w, w.super, n)
 }
 
 type outcome struct {

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"sync"
 	"testing"
+
+	"github.com/qinglong/console/internal/pg/pgtest"
 )
 
 func TestStateIsSpentByItsOwnBrowserOnce(t *testing.T) {
@@ -133,12 +135,7 @@ func TestCallbackDuringAnother(t *testing.T) {
 // waitForLock returns when a connection of the test's database waits for a row.
 func (w *world) waitForLock(t *testing.T) {
 	t.Helper()
-	for t.Context().Err() == nil {
-		if scan[int](t, w, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0 {
-			return
-		}
-	}
-	t.Fatal("nobody waits for a lock")
+	pgtest.AwaitLock(t, w.super)
 }
 
 // Two tabs, two sign-ins, answered in the other order: each is its own.

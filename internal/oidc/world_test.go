@@ -72,17 +72,12 @@ func (w *world) again(t *testing.T) {
 
 func (w *world) exec(t testing.TB, sql string, args ...any) {
 	t.Helper()
-	if _, err := w.super.Exec(context.Background(), sql, args...); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
+	pgtest.Exec(t, w.super, sql, args...)
 }
 
-func scan[T any](t testing.TB, w *world, sql string, args ...any) (v T) {
+func scan[T any](t testing.TB, w *world, sql string, args ...any) T {
 	t.Helper()
-	if err := w.super.QueryRow(context.Background(), sql, args...).Scan(&v); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	return v
+	return pgtest.Value[T](t, w.super, sql, args...)
 }
 
 // A browser keeps cookies.

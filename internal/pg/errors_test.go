@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/qinglong/console/internal/pg"
+	"github.com/qinglong/console/internal/pg/pgtest"
 )
 
 // Every error comes from where it would come from in production.
@@ -80,7 +81,7 @@ func TestUnavailable(t *testing.T) {
 		{"the caller left during a statement", func(t *testing.T) error {
 			ctx, cancel := context.WithCancel(t.Context())
 			return pg.TryTx(ctx, pool, func(tx pgx.Tx) error {
-				pid := value[int](t, tx, `SELECT pg_backend_pid()`)
+				pid := pgtest.Value[int](t, tx, `SELECT pg_backend_pid()`)
 				go cancelWhenAsleep(t, pool, pid, cancel)
 				_, err := tx.Exec(ctx, `SELECT pg_sleep(60)`)
 				return err

@@ -34,7 +34,7 @@ func TestCheckServer(t *testing.T) {
 	if err := pg.CheckServer(t.Context(), d.Pool(t, migrations.RoleRuntime)); err != nil {
 		t.Errorf("CheckServer(primary) = %v", err)
 	}
-	exec(t, d.Super(t), `ALTER DATABASE `+d.Name+` SET default_transaction_read_only = on`)
+	pgtest.Exec(t, d.Super(t), `ALTER DATABASE `+d.Name+` SET default_transaction_read_only = on`)
 	says(t, "CheckServer(read-only, by a pool)", pg.CheckServer(t.Context(), d.Pool(t, migrations.RoleRuntime)),
 		"takes no writes", "connect to the primary", "default_transaction_read_only")
 	one, err := pgx.Connect(t.Context(), d.URL(migrations.RoleRuntime))
@@ -103,7 +103,7 @@ func TestStoppedServerAndStandby(t *testing.T) {
 
 	server := start()
 	pool := openPool(t, server)
-	exec(t, pool, `SELECT 1`)
+	pgtest.Exec(t, pool, `SELECT 1`)
 	server.Stop()
 	for range 2 { // over a connection that has died, then without one
 		if _, err := pool.Exec(t.Context(), `SELECT 1`); !pg.Unavailable(err) {

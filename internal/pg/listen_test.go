@@ -47,12 +47,12 @@ func TestListen(t *testing.T) {
 	d := pgtest.New(t)
 	super := d.Super(t)
 	e := listen(t, d.URL(migrations.RoleRuntime), channel)
-	notify := func() { exec(t, super, `SELECT pg_notify($1, '')`, channel) }
+	notify := func() { pgtest.Exec(t, super, `SELECT pg_notify($1, '')`, channel) }
 
 	next(t, e.woken, "wake-up when listening has begun")
 	notify()
 	next(t, e.woken, "wake-up for a notification")
-	if n := value[int](t, super, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+	if n := pgtest.Value[int](t, super, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 		WHERE datname = current_database() AND usename = 'ql3_runtime'`); n != 1 {
 		t.Fatalf("%d sessions listen, want 1", n)
 	}
@@ -74,8 +74,8 @@ func TestListenIgnoresWhatNobodySaid(t *testing.T) {
 	super := d.Super(t)
 	e := listen(t, d.URL(migrations.RoleRuntime), "ours")
 	next(t, e.woken, "wake-up when listening has begun")
-	exec(t, super, `NOTIFY theirs`)
-	exec(t, super, `NOTIFY ours`)
+	pgtest.Exec(t, super, `NOTIFY theirs`)
+	pgtest.Exec(t, super, `NOTIFY ours`)
 	next(t, e.woken, "wake-up")
 	e.stop()
 	next(t, e.ended, "end")
@@ -87,7 +87,7 @@ func TestListenIgnoresWhatNobodySaid(t *testing.T) {
 // A server that takes no writes is a standby, where nobody can listen.
 func TestListenWantsThePrimary(t *testing.T) {
 	d := pgtest.New(t)
-	exec(t, d.Super(t), `ALTER ROLE ql3_runtime IN DATABASE `+d.Name+` SET default_transaction_read_only = on`)
+	pgtest.Exec(t, d.Super(t), `ALTER ROLE ql3_runtime IN DATABASE `+d.Name+` SET default_transaction_read_only = on`)
 	e := listen(t, d.URL(migrations.RoleRuntime), "ours")
 	if err := next(t, e.failed, "report"); !pg.Unavailable(err) || !isReadOnly(err) {
 		t.Errorf("report(%v), want %v", err, pgconn.ErrReadOnlyConnection)

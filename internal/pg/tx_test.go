@@ -18,26 +18,13 @@ func newLedger(t *testing.T) (*pgtest.Database, *pgxpool.Pool) {
 	t.Helper()
 	d := pgtest.New(t)
 	pool := d.Super(t)
-	exec(t, pool, `CREATE TABLE ledger (id integer PRIMARY KEY, follows integer CONSTRAINT ledger_follows REFERENCES ledger DEFERRABLE INITIALLY DEFERRED)`)
+	pgtest.Exec(t, pool, `CREATE TABLE ledger (id integer PRIMARY KEY, follows integer CONSTRAINT ledger_follows REFERENCES ledger DEFERRABLE INITIALLY DEFERRED)`)
 	return d, pool
 }
 
-func exec(t *testing.T, q pg.Querier, sql string, args ...any) {
-	t.Helper()
-	if _, err := q.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
+func entries(t *testing.T, q pg.Querier) int {
+	return pgtest.Value[int](t, q, `SELECT count(*) FROM ledger`)
 }
-
-func value[T any](t *testing.T, q pg.Querier, sql string, args ...any) (v T) {
-	t.Helper()
-	if err := q.QueryRow(t.Context(), sql, args...).Scan(&v); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	return v
-}
-
-func entries(t *testing.T, q pg.Querier) int { return value[int](t, q, `SELECT count(*) FROM ledger`) }
 
 // raise makes the server report state for the transaction.
 func raise(ctx context.Context, tx pgx.Tx, state string) error {
@@ -91,7 +78,7 @@ func TestInTxRepeatsARealConflict(t *testing.T) {
 	tries := 0
 	err := pg.InTx(t.Context(), pool, func(tx pgx.Tx) error {
 		if tries++; tries == 1 {
-			value[int](t, tx, `SELECT count(*) FROM ledger`) // takes the snapshot
+			pgtest.Value[int](t, tx, `SELECT count(*) FROM ledger`) // takes the snapshot
 			if err := pg.InTx(t.Context(), pool, appendOne); err != nil {
 				return err
 			}
@@ -151,7 +138,7 @@ func TestReadTxSeesOneInstantAndWritesNothing(t *testing.T) {
 	_, pool := newLedger(t)
 	err := pg.ReadTx(t.Context(), pool, func(tx pgx.Tx) error {
 		before := entries(t, tx)
-		exec(t, pool, `INSERT INTO ledger VALUES (1)`)
+		pgtest.Exec(t, pool, `INSERT INTO ledger VALUES (1)`)
 		if after := entries(t, tx); after != before {
 			t.Errorf("ReadTx sees %d entries and then %d, want one snapshot", before, after)
 		}
@@ -233,8 +220,8 @@ func TestCommitThatCertainlyFailedIsNotUnknown(t *testing.T) {
 func TestCommitOfATerminatedSessionIsUnknown(t *testing.T) {
 	_, pool := newLedger(t)
 	err := pg.InTx(t.Context(), pool, func(tx pgx.Tx) error {
-		pid := value[int](t, tx, `SELECT pg_backend_pid()`)
-		exec(t, pool, `SELECT pg_terminate_backend($1, 5000)`, pid)
+		pid := pgtest.Value[int](t, tx, `SELECT pg_backend_pid()`)
+		pgtest.Exec(t, pool, `SELECT pg_terminate_backend($1, 5000)`, pid)
 		return nil
 	})
 	if !errors.Is(err, pg.ErrOutcomeUnknown) {

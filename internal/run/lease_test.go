@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/qinglong/console/internal/pg"
+	"github.com/qinglong/console/internal/pg/pgtest"
 	"github.com/qinglong/console/internal/run"
 )
 
@@ -170,7 +171,7 @@ func (w *world) tryMove(id uuid.UUID, work run.Work, r, a, to run.Status, allowe
 	if err != nil {
 		w.t.Fatalf("Run %s, Attempt %s: %v", r, a, err)
 	}
-	before := valueOf[string](w.t, tx, everythingSQL, id)
+	before := pgtest.Value[string](w.t, tx, everythingSQL, id)
 	if to == run.Running {
 		err = run.Start(w.t.Context(), tx, work.Lease, time.Minute)
 	} else {
@@ -181,7 +182,7 @@ func (w *world) tryMove(id uuid.UUID, work run.Work, r, a, to run.Status, allowe
 		w.t.Errorf("Run %s, Attempt %s to %s = %v, want it to be allowed", r, a, to, err)
 	case !allowed && !errors.Is(err, run.ErrLost):
 		w.t.Errorf("Run %s, Attempt %s to %s = %v, want ErrLost", r, a, to, err)
-	case !allowed && valueOf[string](w.t, tx, everythingSQL, id) != before:
+	case !allowed && pgtest.Value[string](w.t, tx, everythingSQL, id) != before:
 		w.t.Errorf("Run %s, Attempt %s to %s was refused and changed something", r, a, to)
 	}
 }

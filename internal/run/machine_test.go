@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
+	"github.com/qinglong/console/internal/pg/pgtest"
 	"github.com/qinglong/console/internal/run"
 )
 
@@ -137,12 +138,12 @@ func (m *machine) check(t *rapid.T) {
 	for _, r := range m.runs {
 		leased := r.status == run.Dispatching || r.status == run.Running
 		want := fmt.Sprintf("%s %d %d %s %t", r.status, 1+r.moves, 2+r.moves, cmp.Or(attempt[r.status], r.status), leased)
-		got := valueOf[string](t, m.tx, `SELECT concat_ws(' ', r.status, r.version, r.event_sequence, a.status, CASE WHEN a.lease_token IS NULL THEN 'false' ELSE 'true' END)
+		got := pgtest.Value[string](t, m.tx, `SELECT concat_ws(' ', r.status, r.version, r.event_sequence, a.status, CASE WHEN a.lease_token IS NULL THEN 'false' ELSE 'true' END)
 			FROM runs r JOIN run_attempts a ON a.run_id = r.id WHERE r.id = $1`, r.id)
 		if got != want {
 			t.Fatalf("Run, version, events, Attempt, lease: %s, want %s", got, want)
 		}
-		if wrong := valueOf[string](t, m.tx, numberingSQL, r.id); wrong != "" {
+		if wrong := pgtest.Value[string](t, m.tx, numberingSQL, r.id); wrong != "" {
 			t.Fatalf("%s: %s", r.id, wrong)
 		}
 	}

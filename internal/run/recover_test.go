@@ -65,9 +65,7 @@ projects:
 
 func (r *recovery) exec(sql string) {
 	r.t.Helper()
-	if _, err := r.super.Exec(r.t.Context(), sql); err != nil {
-		r.t.Fatalf("%s: %v", sql, err)
-	}
+	pgtest.Exec(r.t, r.super, sql)
 }
 
 // shape is the Run and its Attempt in one line.

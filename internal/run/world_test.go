@@ -2,7 +2,6 @@ package run_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/pg/pgtest"
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/run/runtest"
@@ -45,35 +43,14 @@ func (w *world) admit(ago time.Duration) uuid.UUID {
 // exec runs sql as superuser with triggers and foreign keys off, so that a test can make any state whatever.
 func (w *world) exec(sql string, args ...any) {
 	w.t.Helper()
-	err := pgx.BeginFunc(w.t.Context(), w.super, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(w.t.Context(), "SET LOCAL session_replication_role = replica"); err != nil {
-			return err
-		}
-		tag, err := tx.Exec(w.t.Context(), sql, args...)
-		if err == nil && tag.Update() && tag.RowsAffected() == 0 {
-			err = fmt.Errorf("no row changed")
-		}
-		return err
-	})
-	if err != nil {
-		w.t.Fatalf("%s: %v", sql, err)
+	if tag := pgtest.Force(w.t, w.super, sql, args...); tag.Update() && tag.RowsAffected() == 0 {
+		w.t.Fatalf("%s: no row changed", sql)
 	}
 }
 
 func value[T any](w *world, sql string, args ...any) T {
 	w.t.Helper()
-	return valueOf[T](w.t, w.super, sql, args...)
-}
-
-func valueOf[T any](t interface {
-	Helper()
-	Fatalf(string, ...any)
-}, q pg.Querier, sql string, args ...any) (v T) {
-	t.Helper()
-	if err := q.QueryRow(context.Background(), sql, args...).Scan(&v); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	return v
+	return pgtest.Value[T](w.t, w.super, sql, args...)
 }
 
 // everything is the whole of a Run as text, to see whether anything of it changed.
@@ -114,10 +91,5 @@ func (w *world) begin(pool *pgxpool.Pool, level pgx.TxIsoLevel) pgx.Tx {
 // waiting blocks until n sessions wait for a lock.
 func (w *world) waiting(n int) {
 	w.t.Helper()
-	const sql = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
-	for deadline := time.Now().Add(30 * time.Second); value[int](w, sql) != n; {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("no %d sessions wait for a lock", n)
-		}
-	}
+	pgtest.AwaitLocks(w.t, w.super, n)
 }

@@ -73,17 +73,12 @@ func (w *world) failed() uuid.UUID {
 
 func (w *world) exec(sql string, args ...any) {
 	w.t.Helper()
-	if _, err := w.super.Exec(w.t.Context(), sql, args...); err != nil {
-		w.t.Fatalf("%s: %v", sql, err)
-	}
+	pgtest.Exec(w.t, w.super, sql, args...)
 }
 
-func value[T any](w *world, sql string, args ...any) (v T) {
+func value[T any](w *world, sql string, args ...any) T {
 	w.t.Helper()
-	if err := w.super.QueryRow(w.t.Context(), sql, args...).Scan(&v); err != nil {
-		w.t.Fatalf("%s: %v", sql, err)
-	}
-	return v
+	return pgtest.Value[T](w.t, w.super, sql, args...)
 }
 
 // signIn makes a User with a role and a live session.
@@ -186,6 +181,5 @@ func (w *world) change(sql ...string) {
 // waiting blocks until some backend waits for a lock.
 func (w *world) waiting() {
 	w.t.Helper()
-	for !value[bool](w, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`) {
-	}
+	pgtest.AwaitLock(w.t, w.super)
 }

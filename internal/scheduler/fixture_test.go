@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -66,24 +65,12 @@ func (w *world) publish(text string) {
 // exec runs sql as superuser with triggers and foreign keys off, so that a test can make any state whatever.
 func (w *world) exec(sql string, args ...any) {
 	w.t.Helper()
-	err := pgx.BeginFunc(w.t.Context(), w.super, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(w.t.Context(), "SET LOCAL session_replication_role = replica"); err != nil {
-			return err
-		}
-		_, err := tx.Exec(w.t.Context(), sql, args...)
-		return err
-	})
-	if err != nil {
-		w.t.Fatalf("%s: %v", sql, err)
-	}
+	pgtest.Force(w.t, w.super, sql, args...)
 }
 
-func value[T any](w *world, sql string, args ...any) (v T) {
+func value[T any](w *world, sql string, args ...any) T {
 	w.t.Helper()
-	if err := w.super.QueryRow(w.t.Context(), sql, args...).Scan(&v); err != nil {
-		w.t.Fatalf("%s: %v", sql, err)
-	}
-	return v
+	return pgtest.Value[T](w.t, w.super, sql, args...)
 }
 
 // due sets the trigger's cursor to ago before now, and returns it.
@@ -175,11 +162,7 @@ func (w *world) replica(name string, change func(*Settings)) *Scheduler {
 // waiting blocks until some backend waits for a lock.
 func (w *world) waiting() {
 	w.t.Helper()
-	for {
-		if value[bool](w, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`) {
-			return
-		}
-	}
+	pgtest.AwaitLock(w.t, w.super)
 }
 
 // pastClock blocks until the database clock has passed ms.

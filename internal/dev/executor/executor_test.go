@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/qinglong/console/internal/dev/executor"
@@ -85,16 +84,7 @@ func (w *world) until(what string, ok func() bool) {
 // exec runs sql as superuser with triggers and foreign keys off.
 func (w *world) exec(sql string, args ...any) {
 	w.t.Helper()
-	err := pgx.BeginFunc(w.t.Context(), w.super, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(w.t.Context(), "SET LOCAL session_replication_role = replica"); err != nil {
-			return err
-		}
-		_, err := tx.Exec(w.t.Context(), sql, args...)
-		return err
-	})
-	if err != nil {
-		w.t.Fatalf("%s: %v", sql, err)
-	}
+	pgtest.Force(w.t, w.super, sql, args...)
 }
 
 // ending is what is recorded of a Run, the same in its Attempt.
@@ -283,10 +273,7 @@ func TestStoppingBeforeTheStartRecordsThat(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := w.start(1)
-	w.until("wait for the lock", func() (waits bool) {
-		err := w.super.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits)
-		return err == nil && waits
-	})
+	pgtest.AwaitLock(t, w.super)
 	stop()
 	want := ending{"failed", "executor_stopped", -1, "console dev was stopped before the command had ended"}
 	if diff := cmp.Diff(want, w.ending(id)); diff != "" {
