@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,13 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/qinglong/console/internal/dev/process"
 )
 
 // patience bounds every wait; what is waited for comes much sooner.
@@ -34,32 +33,22 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// A process runs until its test ends, which kills it, or until it ends by itself.
-type process struct {
-	cmd    *exec.Cmd
-	ended  chan struct{}
-	output *output
+// A program runs until its test ends, which kills it, or until it ends by itself.
+type program struct {
+	*process.Process
+	output *process.Output
 }
 
 // start starts cmd and returns at once.
-func start(t testing.TB, cmd *exec.Cmd) *process {
+func start(t testing.TB, cmd *exec.Cmd) *program {
 	t.Helper()
-	p := &process{cmd: cmd, ended: make(chan struct{}), output: &output{}}
-	cmd.Stdout, cmd.Stderr = p.output, p.output
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread() // the kernel sends Pdeathsig when the thread that forked ends: keep it as long as the child
-		err := cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		cmd.Wait()
-		close(p.ended)
-	}()
-	if err := <-started; err != nil {
+	out := &process.Output{}
+	cmd.Stdout, cmd.Stderr = out, out
+	child, err := process.Start(cmd, syscall.SIGKILL)
+	if err != nil {
 		t.Fatal(err)
 	}
+	p := &program{child, out}
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
@@ -69,24 +58,24 @@ func start(t testing.TB, cmd *exec.Cmd) *process {
 	return p
 }
 
-func (p *process) kill() {
-	p.cmd.Process.Kill()
-	<-p.ended
+func (p *program) kill() {
+	p.Cmd.Process.Kill()
+	<-p.Done
 }
 
 // mustRun fails the test if p has ended.
-func (p *process) mustRun(t testing.TB) {
+func (p *program) mustRun(t testing.TB) {
 	t.Helper()
 	select {
-	case <-p.ended:
-		t.Fatalf("%s ended with code %d:\n%s", filepath.Base(p.cmd.Path), p.cmd.ProcessState.ExitCode(), p.output)
+	case <-p.Done:
+		t.Fatalf("%s ended with code %d:\n%s", filepath.Base(p.Cmd.Path), p.Cmd.ProcessState.ExitCode(), p.output)
 	default:
 	}
 }
 
 // A replica is one running `console serve`.
 type replica struct {
-	*process
+	*program
 	machine string // http://ADDRESS of its machine listener
 }
 
@@ -98,7 +87,6 @@ func command(program string, vars map[string]string, args ...string) *exec.Cmd {
 	for name, value := range vars {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
 
@@ -111,8 +99,15 @@ func run(t testing.TB, vars map[string]string, stdin string, args ...string) {
 	}
 	cmd := command(program, vars, args...)
 	cmd.Stdin = strings.NewReader(stdin)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("console %s: %v\n%s", strings.Join(args, " "), err, out)
+	finish(t, "console "+strings.Join(args, " "), cmd)
+}
+
+// finish runs cmd to its end, which must be a success; what names it for a reader.
+func finish(t testing.TB, what string, cmd *exec.Cmd) {
+	t.Helper()
+	p := start(t, cmd)
+	if err := p.Err(); err != nil {
+		t.Fatalf("%s: %v\n%s", what, err, p.output)
 	}
 }
 
@@ -123,7 +118,7 @@ func serve(t testing.TB, program string, vars map[string]string, args ...string)
 	if vars["CONSOLE_LISTEN"] == "" {
 		args = append(args, "--listen", "127.0.0.1:0")
 	}
-	r := &replica{process: start(t, command(program, vars, args...))}
+	r := &replica{program: start(t, command(program, vars, args...))}
 	eventually(t, "serve is ready", func() bool { return r.isReady(t) })
 	return r
 }
@@ -132,7 +127,7 @@ func (r *replica) isReady(t testing.TB) bool {
 	t.Helper()
 	r.mustRun(t)
 	if r.machine == "" {
-		r.machine = r.output.listener()
+		r.machine = r.listener()
 		return false
 	}
 	status, _ := r.get(t, "/readyz")
@@ -173,29 +168,11 @@ func (r *replica) metric(t testing.TB, name string) float64 {
 }
 
 // actor matches what this replica calls itself in the tables, for LIKE.
-func (r *replica) actor() string { return fmt.Sprintf("%%/%d/%%", r.cmd.Process.Pid) }
-
-// output is what a process has written so far.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
+func (r *replica) actor() string { return fmt.Sprintf("%%/%d/%%", r.Cmd.Process.Pid) }
 
 // listener is where the log says that the machine listener is, or "".
-func (o *output) listener() string {
-	decoder := json.NewDecoder(strings.NewReader(o.String()))
+func (r *replica) listener() string {
+	decoder := json.NewDecoder(strings.NewReader(r.output.String()))
 	for {
 		var line struct{ Msg, Machine string }
 		err := decoder.Decode(&line)

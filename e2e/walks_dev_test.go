@@ -34,8 +34,8 @@ func startDevelopment(t *testing.T) (d development) {
 	}
 	p := start(t, command(program, map[string]string{"CONSOLE_POSTGRES_BIN": os.Getenv("CONSOLE_POSTGRES_BIN"), "HOME": dir}, "dev", "--state-dir", filepath.Join(dir, "state")))
 	t.Cleanup(func() {
-		p.cmd.Process.Signal(os.Interrupt) // so that it stops its database server too
-		<-p.ended
+		p.Cmd.Process.Signal(os.Interrupt) // so that it stops its database server too
+		<-p.Done
 	})
 	p.until(t, "sign in as")
 	content, err := os.ReadFile(filepath.Join(dir, "state", "dev.json"))

@@ -70,9 +70,7 @@ func (w *world) typed(t testing.TB, line string) {
 		t.Fatal(err)
 	}
 	cmd := command("sh", w.vars, "-c", `console() { "$0" "$@"; }; `+line, program)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", line, err, out)
-	}
+	finish(t, line, cmd)
 }
 
 // signedOut fails the walk unless the tab's next request finds nobody signed in at the console.

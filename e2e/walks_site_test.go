@@ -168,9 +168,9 @@ func tool(t testing.TB, variable string) string {
 }
 
 // untilOpen waits until p listens on address.
-func (p *process) untilOpen(t testing.TB, address string) {
+func (p *program) untilOpen(t testing.TB, address string) {
 	t.Helper()
-	eventually(t, filepath.Base(p.cmd.Path)+" listens on "+address, func() bool {
+	eventually(t, filepath.Base(p.Cmd.Path)+" listens on "+address, func() bool {
 		p.mustRun(t)
 		conn, err := net.DialTimeout("tcp", address, time.Second)
 		if err != nil {

@@ -169,7 +169,7 @@ type provider struct {
 	issuer  string
 	secrets map[string]string
 	config  string
-	process *process
+	process *program
 }
 
 func (w *world) newProvider() *provider {
@@ -215,9 +215,9 @@ func (p *provider) start(t testing.TB) {
 }
 
 // until waits until p has written word.
-func (p *process) until(t testing.TB, word string) {
+func (p *program) until(t testing.TB, word string) {
 	t.Helper()
-	eventually(t, filepath.Base(p.cmd.Path)+" says "+word, func() bool {
+	eventually(t, filepath.Base(p.Cmd.Path)+" says "+word, func() bool {
 		p.mustRun(t)
 		return strings.Contains(p.output.String(), word)
 	})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/qinglong/console/internal/dev/process"
 	"github.com/qinglong/console/internal/oidc"
 	"github.com/qinglong/console/internal/policy"
 )
@@ -271,7 +272,7 @@ func TestProxyJWT(t *testing.T) {
 func TestLogHoldsNoSecrets(t *testing.T) {
 	w := newWorld(t)
 	c := config(t, w.Database, "")
-	log := &logBuffer{}
+	log := &process.Output{}
 	c.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	p := signIn(t, c, "reader")
 	grant(t, w.Database, p, policy.Viewer, "ops")

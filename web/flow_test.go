@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"html"
 	"io"
 	"log/slog"
@@ -12,10 +11,10 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/qinglong/console/internal/dev/idp"
+	"github.com/qinglong/console/internal/dev/process"
 	"github.com/qinglong/console/internal/oidc"
 	"github.com/qinglong/console/internal/policy"
 )
@@ -29,12 +28,12 @@ type town struct {
 	issuer  string
 	idp     *idp.Provider
 	console *httptest.Server
-	log     *logBuffer
+	log     *process.Output
 }
 
 func newTown(t *testing.T, base string) *town {
 	t.Helper()
-	v := &town{world: newWorld(t), log: &logBuffer{}}
+	v := &town{world: newWorld(t), log: &process.Output{}}
 	v.console, v.origin = listen(t, "https")
 	v.public = v.origin + base
 	provider, issuer := listen(t, "http")
@@ -242,22 +241,4 @@ func (v *town) account(t *testing.T, name string) person {
 	}
 	t.Fatalf("there is no account %s", name)
 	return person{}
-}
-
-// A logBuffer is a log that a test reads.
-type logBuffer struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.all.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.all.String()
 }

@@ -18,7 +18,7 @@ const losses = "ql3_admission_losses_total"
 const ofConsole = `FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'console %'`
 
 // lost waits until the replica has withdrawn admission once more than before, and is ready again.
-func (p *process) lostAndReady(t *testing.T, before float64) {
+func (p *replica) lostAndReady(t *testing.T, before float64) {
 	t.Helper()
 	eventually(t, "admission was withdrawn", func() bool { return p.metrics(t)[losses] > before })
 	p.ready(t)

@@ -37,13 +37,13 @@ func freeAddress(t *testing.T) string {
 }
 
 // startDev starts `console dev` in dir, waits until it is ready, and returns what dev.json says at that moment.
-func startDev(t *testing.T, dir string, as *syscall.Credential) (*process, devFile) {
+func startDev(t *testing.T, dir string, as *syscall.Credential) (*replica, devFile) {
 	t.Helper()
 	address := freeAddress(t)
 	p := start(t, postgresBin(), as, "dev", "--state-dir", dir, "--listen", address)
 	eventually(t, "console dev is ready", func() bool {
 		if p.hasEnded() {
-			t.Fatalf("console dev ended with code %d:\n%s", p.code, p.output)
+			t.Fatalf("console dev ended with code %d:\n%s", p.code(), p.output)
 		}
 		return get(t.Context(), "http://"+address+"/readyz", "localhost").status == http.StatusOK
 	})
@@ -62,7 +62,7 @@ func startDev(t *testing.T, dir string, as *syscall.Credential) (*process, devFi
 }
 
 // stopDev asks it to stop and waits for that.
-func stopDev(t *testing.T, p *process) {
+func stopDev(t *testing.T, p *replica) {
 	t.Helper()
 	p.signal(syscall.SIGTERM)
 	if code := p.wait(t); code != 0 {
@@ -109,7 +109,7 @@ func testDev(t *testing.T, dir string, as *syscall.Credential) {
 	checkDevFile(t, f)
 
 	second := start(t, postgresBin(), as, "dev", "--state-dir", dir)
-	if code, pid := second.wait(t), strconv.Itoa(p.cmd.Process.Pid); code != exitFailure || !strings.Contains(second.output.String(), "in use by process "+pid) {
+	if code, pid := second.wait(t), strconv.Itoa(p.Cmd.Process.Pid); code != exitFailure || !strings.Contains(second.output.String(), "in use by process "+pid) {
 		t.Errorf("a second console dev ends with %d and says %q, want 1 and that process %s has the directory", code, second.output, pid)
 	}
 

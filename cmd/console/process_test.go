@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/qinglong/console/internal/dev/process"
 	"github.com/qinglong/console/internal/pg/pgtest"
 )
 
@@ -60,64 +60,52 @@ func copyFile(to, from string) error {
 	return err
 }
 
-// A process is one real console.
-type process struct {
-	cmd    *exec.Cmd
-	ended  chan struct{}
-	code   int // once ended
-	output *output
+// A replica is one real console, whatever it was asked to do.
+type replica struct {
+	*process.Process
+	output *process.Output
 
 	public, machine string // http://ADDRESS, once listening
 }
 
 // start runs the console as a process of its own, as user if that is not nil. It is killed when the test ends.
-func start(t *testing.T, vars map[string]string, user *syscall.Credential, args ...string) *process {
+func start(t *testing.T, vars map[string]string, user *syscall.Credential, args ...string) *replica {
 	t.Helper()
 	program, err := executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{cmd: exec.Command(program, args...), ended: make(chan struct{}), output: &output{}}
-	p.cmd.Env = []string{beConsole + "=1", "PATH=" + os.Getenv("PATH")}
+	cmd, out := exec.Command(program, args...), &process.Output{}
+	cmd.Env = []string{beConsole + "=1", "PATH=" + os.Getenv("PATH")}
 	for name, value := range vars {
-		p.cmd.Env = append(p.cmd.Env, name+"="+value)
+		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	p.cmd.Dir = "/"
-	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user, Pdeathsig: syscall.SIGKILL}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread() // the kernel sends Pdeathsig when the thread that forked ends: keep it as long as the child
-		err := p.cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		p.cmd.Wait()
-		p.code = p.cmd.ProcessState.ExitCode()
-		close(p.ended)
-	}()
-	if err := <-started; err != nil {
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user}
+	child, err := process.Start(cmd, syscall.SIGKILL)
+	if err != nil {
 		t.Fatal(err)
 	}
+	p := &replica{Process: child, output: out}
 	t.Cleanup(func() {
 		p.signal(syscall.SIGCONT)
 		p.signal(syscall.SIGKILL)
-		<-p.ended
+		<-p.Done
 		if t.Failed() {
-			t.Logf("process %d, console %s, wrote:\n%s", p.cmd.Process.Pid, strings.Join(args, " "), p.output)
+			t.Logf("process %d, console %s, wrote:\n%s", p.Cmd.Process.Pid, strings.Join(args, " "), p.output)
 		}
 	})
 	return p
 }
 
 // serve starts `console serve` and waits until it listens.
-func serve(t *testing.T, vars map[string]string, args ...string) *process {
+func serve(t *testing.T, vars map[string]string, args ...string) *replica {
 	t.Helper()
 	p := start(t, vars, nil, append([]string{"serve", "--listen", "127.0.0.1:0", "--machine-listen", "127.0.0.1:0", "--log-format", "json"}, args...)...)
 	eventually(t, "serve listens", func() bool {
 		var line struct{ Msg, Public, Machine string }
-		for l := range p.output.lines() {
+		for l := range p.lines() {
 			if json.Unmarshal([]byte(l), &line) == nil && line.Msg == "listening" {
 				p.public, p.machine = "http://"+line.Public, "http://"+line.Machine
 			}
@@ -125,18 +113,21 @@ func serve(t *testing.T, vars map[string]string, args ...string) *process {
 		return p.public != "" || p.hasEnded()
 	})
 	if p.hasEnded() {
-		t.Fatalf("serve ended with code %d:\n%s", p.code, p.output)
+		t.Fatalf("serve ended with code %d:\n%s", p.code(), p.output)
 	}
 	return p
 }
 
-func (p *process) signal(s syscall.Signal) { p.cmd.Process.Signal(s) }
+// code is the exit code, once it has ended.
+func (p *replica) code() int { return p.Cmd.ProcessState.ExitCode() }
+
+func (p *replica) signal(s syscall.Signal) { p.Cmd.Process.Signal(s) }
 
 // freeze stops every thread of the process, and returns when they stand still: the signal alone takes its time.
-func (p *process) freeze(t *testing.T) {
+func (p *replica) freeze(t *testing.T) {
 	t.Helper()
 	p.signal(syscall.SIGSTOP)
-	threads := fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid)
+	threads := fmt.Sprintf("/proc/%d/task/*/stat", p.Cmd.Process.Pid)
 	eventually(t, "every thread is stopped", func() bool {
 		list, err := filepath.Glob(threads)
 		for _, file := range list {
@@ -149,9 +140,9 @@ func (p *process) freeze(t *testing.T) {
 	})
 }
 
-func (p *process) hasEnded() bool {
+func (p *replica) hasEnded() bool {
 	select {
-	case <-p.ended:
+	case <-p.Done:
 		return true
 	default:
 		return false
@@ -159,11 +150,11 @@ func (p *process) hasEnded() bool {
 }
 
 // wait waits for the end and returns the exit code.
-func (p *process) wait(t *testing.T) int {
+func (p *replica) wait(t *testing.T) int {
 	t.Helper()
 	select {
-	case <-p.ended:
-		return p.code
+	case <-p.Done:
+		return p.code()
 	case <-time.After(patience):
 		t.Fatalf("after %v the process has still not ended", patience)
 		return 0
@@ -171,7 +162,7 @@ func (p *process) wait(t *testing.T) int {
 }
 
 // ownerLike is the SQL pattern of what this process writes as claim_owner.
-func (p *process) ownerLike() string { return fmt.Sprintf("%%/%d/%%", p.cmd.Process.Pid) }
+func (p *replica) ownerLike() string { return fmt.Sprintf("%%/%d/%%", p.Cmd.Process.Pid) }
 
 // answer is what a page or probe said.
 type answer struct {
@@ -202,13 +193,13 @@ func get(ctx context.Context, url, host string) answer {
 }
 
 // ready waits until the process admits work.
-func (p *process) ready(t *testing.T) {
+func (p *replica) ready(t *testing.T) {
 	t.Helper()
 	eventually(t, "/readyz is 200", func() bool { return get(t.Context(), p.machine+"/readyz", "").status == http.StatusOK })
 }
 
 // metrics are the values of the process's metrics by name and labels, such as `name{label="value"}`.
-func (p *process) metrics(t *testing.T) map[string]float64 {
+func (p *replica) metrics(t *testing.T) map[string]float64 {
 	t.Helper()
 	got := get(t.Context(), p.machine+"/metrics", "")
 	if got.status != http.StatusOK {
@@ -223,27 +214,10 @@ func (p *process) metrics(t *testing.T) map[string]float64 {
 	return m
 }
 
-// output is what a process has written so far.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
-func (o *output) lines() func(yield func(string) bool) {
+// lines are the lines that the process has written so far.
+func (p *replica) lines() func(yield func(string) bool) {
 	return func(yield func(string) bool) {
-		for s := bufio.NewScanner(strings.NewReader(o.String())); s.Scan() && yield(s.Text()); {
+		for s := bufio.NewScanner(strings.NewReader(p.output.String())); s.Scan() && yield(s.Text()); {
 		}
 	}
 }

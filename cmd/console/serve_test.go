@@ -18,7 +18,7 @@ const due = 8
 
 // holder starts two replicas, makes every Schedule due while no Run can be inserted, and returns the replica that has
 // claimed them all, the other one, when the claims expire and the function that lets Runs be inserted again.
-func holder(t *testing.T, super *pgxpool.Pool, vars map[string]string) (has, other *process, expiresMS int64, release func()) {
+func holder(t *testing.T, super *pgxpool.Pool, vars map[string]string) (has, other *replica, expiresMS int64, release func()) {
 	t.Helper()
 	flags := []string{"--claim-lease", "1s", "--database-deadline", "900ms"}
 	has, other = serve(t, vars, flags...), serve(t, vars, flags...)
@@ -37,7 +37,7 @@ func holder(t *testing.T, super *pgxpool.Pool, vars map[string]string) (has, oth
 }
 
 // admittedOnce waits until no Schedule is due and checks that each has one Run, admitted by the process by.
-func admittedOnce(t *testing.T, super *pgxpool.Pool, by *process, notBeforeMS int64) {
+func admittedOnce(t *testing.T, super *pgxpool.Pool, by *replica, notBeforeMS int64) {
 	t.Helper()
 	eventually(t, "nothing is due", func() bool {
 		return pgtest.Value[int64](t, super, "SELECT count(*) FROM trigger_schedules WHERE claim_token IS NOT NULL OR next_fire_at_ms <= extract(epoch FROM now()) * 1000") == 0
@@ -68,7 +68,7 @@ func TestAnotherReplicaAdmitsWhatADeadOneHeld(t *testing.T) {
 	super := db.Super(t)
 	victim, survivor, expiresMS, release := holder(t, super, vars)
 	victim.signal(syscall.SIGKILL)
-	<-victim.ended
+	<-victim.Done
 	release()
 	admittedOnce(t, super, survivor, expiresMS)
 	if n := survivor.metrics(t)["ql3_scheduler_takeovers_total"]; n < due {

@@ -43,7 +43,8 @@ var rules = map[string]rule{
 		why: "plumbing knows no table"},
 	"migrations": {third: []string{}, why: "the database's shape is data"},
 
-	"internal/dev/postgres": {third: []string{"github.com/jackc/pgx/v5"}, why: "a server that also the tests start knows nothing of what runs on it"},
+	"internal/dev/process":  {third: []string{}, why: "a child is a child, whatever it runs"},
+	"internal/dev/postgres": {ours: []string{"internal/dev/process"}, third: []string{"github.com/jackc/pgx/v5"}, why: "a server that also the tests start knows nothing of what runs on it"},
 	"internal/dev/executor": {ours: []string{"internal/catalog", "internal/run"}, why: "it stands where a worker will, and a worker has no more"},
 	"internal/dev/idp":      {why: "an identity provider is somebody else's program"},
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/oauth2"
+
+	"github.com/qinglong/console/internal/dev/process"
 )
 
 func TestDiscoveryRefuses(t *testing.T) {
@@ -95,7 +97,7 @@ func TestProviderGoesAway(t *testing.T) {
 // Run keeps trying until it succeeds, logs each change once, and ends with its context.
 func TestRun(t *testing.T) {
 	i := newIDP(t)
-	log := &logBuffer{}
+	log := &process.Output{}
 	p := NewProvider(ProviderConfig{Issuer: i.URL, ClientID: testClient, AllowHTTP: true}, slog.New(slog.NewTextHandler(log, nil)))
 	down := make(chan struct{}, 1)
 	i.metadata = func(m map[string]any) {

@@ -1,7 +1,6 @@
 package oidc
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -9,12 +8,12 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/qinglong/console/internal/dev/process"
 	"github.com/qinglong/console/internal/pg/pgtest"
 	"github.com/qinglong/console/migrations"
 )
@@ -35,12 +34,12 @@ type world struct {
 	cookies  Cookies
 	sessions *Sessions
 	signIn   *SignIn
-	log      *logBuffer
+	log      *process.Output
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{db: pgtest.New(t), idp: newIDP(t), log: &logBuffer{}}
+	w := &world{db: pgtest.New(t), idp: newIDP(t), log: &process.Output{}}
 	w.super = w.db.Super(t)
 	w.cookies = must(CookiesFor(must(url.Parse(testPublic))))
 	authn := w.db.Pool(t, migrations.RoleAuthn)
@@ -204,22 +203,4 @@ func (w *world) refused(t testing.TB, err error, want Kind) *Refusal {
 func (w *world) liveSessions(t testing.TB) int {
 	t.Helper()
 	return scan[int](t, w, `SELECT count(*) FROM console_sessions WHERE revoked_at_ms IS NULL`)
-}
-
-// A logBuffer is a log that a test reads.
-type logBuffer struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.all.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.all.String()
 }

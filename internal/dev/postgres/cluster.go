@@ -18,6 +18,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/qinglong/console/internal/dev/process"
 )
 
 // A cluster is a directory this process holds the lock of, and what runs in it.
@@ -130,12 +132,11 @@ func (c *cluster) initdb(ctx context.Context, data string, durable bool) error {
 		args = append(args, "--no-sync")
 	}
 	cmd := c.command("initdb", args...)
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	p, err := spawn(cmd)
+	p, err := process.Start(cmd, syscall.SIGKILL)
 	if err != nil {
 		return err
 	}
-	if err := p.wait(ctx); err != nil {
+	if err := p.Wait(ctx); err != nil {
 		return c.log.explain(fmt.Errorf("initdb: %w", err))
 	}
 	return nil
@@ -184,13 +185,13 @@ func (c *cluster) command(program string, args ...string) *exec.Cmd {
 
 // waitReady waits until the server says in its pid file that it is ready. It is the
 // server's own word, and a foreign server on the port cannot say it.
-func (c *cluster) waitReady(ctx context.Context, p *process) error {
+func (c *cluster) waitReady(ctx context.Context, p *process.Process) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for !c.isReady(p.cmd.Process.Pid) {
+	for !c.isReady(p.Cmd.Process.Pid) {
 		select {
-		case <-p.done:
-			return c.log.explain(fmt.Errorf("the server ended while starting: %w", p.err))
+		case <-p.Done:
+			return c.log.explain(fmt.Errorf("the server ended while starting: %w", p.Err()))
 		case <-ctx.Done():
 			return c.log.explain(fmt.Errorf("the server was not ready in time: %w", ctx.Err()))
 		case <-tick.C:

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/qinglong/console/internal/dev/process"
 )
 
 // A member is a running process of this cluster's server. Its handle stays with that
@@ -103,7 +105,7 @@ func (c *cluster) endMembers(ctx context.Context, left []member) error {
 	for _, m := range left {
 		_ = m.Kill()
 	}
-	return c.gone(ctx, lastStep.patience)
+	return c.gone(ctx, process.Kill.Patience)
 }
 
 // gone waits until the cluster has no member.
@@ -145,17 +147,17 @@ func (c *cluster) removeStalePIDFile() error {
 
 // killMembers kills the postmaster and its children. Stopped first, the postmaster
 // can neither fork nor tidy up in between.
-func (c *cluster) killMembers(postmaster *process) error {
-	_ = postmaster.cmd.Process.Signal(syscall.SIGSTOP)
+func (c *cluster) killMembers(postmaster *process.Process) error {
+	_ = postmaster.Cmd.Process.Signal(syscall.SIGSTOP)
 	all, err := c.members()
 	if err != nil {
-		return errors.Join(err, postmaster.end(lastStep))
+		return errors.Join(err, postmaster.End(process.Kill))
 	}
 	for _, m := range all {
 		_ = m.Kill()
 	}
-	if err := postmaster.end(lastStep); err != nil {
+	if err := postmaster.End(process.Kill); err != nil {
 		return err
 	}
-	return c.gone(context.Background(), lastStep.patience)
+	return c.gone(context.Background(), process.Kill.Patience)
 }

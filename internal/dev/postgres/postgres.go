@@ -32,6 +32,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/qinglong/console/internal/dev/process"
 )
 
 const (
@@ -65,7 +67,7 @@ type Config struct {
 // A Server is a running PostgreSQL server that ends with this process.
 type Server struct {
 	cluster  *cluster
-	process  *process
+	process  *process.Process
 	port     int
 	password string
 
@@ -75,6 +77,8 @@ type Server struct {
 
 // Start brings up the server in cfg.Dir, making the cluster if there is none, and
 // returns when it accepts connections. ctx bounds the start, not the server's life.
+var errExitedZero = errors.New("exit status 0")
+
 // ErrInUse means that another live process keeps this directory.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	c, err := openCluster(cfg)
@@ -117,14 +121,13 @@ func (c *cluster) start(ctx context.Context, cfg Config) (*Server, error) {
 func (c *cluster) launch(ctx context.Context, cfg Config, port int, password string) (*Server, error) {
 	cmd := c.command("postgres", c.serverArgs(cfg, port)...)
 	// SIGQUIT is an immediate shutdown: no waiting for clients that nobody serves.
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGQUIT
-	p, err := spawn(cmd)
+	p, err := process.Start(cmd, syscall.SIGQUIT)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{cluster: c, process: p, port: port, password: password, done: make(chan struct{})}
 	if err := s.waitReady(ctx); err != nil {
-		return nil, errors.Join(err, p.end(step{syscall.SIGQUIT, 5 * time.Second}, lastStep))
+		return nil, errors.Join(err, p.End(process.Step{Signal: syscall.SIGQUIT, Patience: 5 * time.Second}, process.Kill))
 	}
 	return s, nil
 }
@@ -142,7 +145,7 @@ func (s *Server) waitReady(ctx context.Context) error {
 
 // watch gives the directory back when the server has ended, for whatever reason.
 func (s *Server) watch() {
-	<-s.process.done
+	<-s.process.Done
 	s.cluster.lock.release()
 	close(s.done)
 }
@@ -190,7 +193,7 @@ func (s *Server) Err() error {
 	if s.asked.Load() {
 		return nil
 	}
-	return s.cluster.log.explain(fmt.Errorf("PostgreSQL ended by itself: %w", cmp.Or(s.process.err, errExitedZero)))
+	return s.cluster.log.explain(fmt.Errorf("PostgreSQL ended by itself: %w", cmp.Or(s.process.Err(), errExitedZero)))
 }
 
 // Stop shuts the server down, disconnecting its clients, and waits for its end.
@@ -201,10 +204,10 @@ func (s *Server) Stop() error {
 		return nil
 	}
 	s.asked.Store(true)
-	err := s.process.end(
-		step{syscall.SIGINT, 20 * time.Second}, // fast
-		step{syscall.SIGQUIT, 5 * time.Second}, // immediate
-		lastStep,
+	err := s.process.End(
+		process.Step{Signal: syscall.SIGINT, Patience: 20 * time.Second}, // fast
+		process.Step{Signal: syscall.SIGQUIT, Patience: 5 * time.Second}, // immediate
+		process.Kill,
 	)
 	if err != nil {
 		return fmt.Errorf("stop PostgreSQL: %w", err)

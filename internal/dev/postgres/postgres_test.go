@@ -19,6 +19,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/qinglong/console/internal/dev/process"
 )
 
 // keeperEnv makes the test binary a keeper: it starts a server in the directory the
@@ -255,7 +257,7 @@ func TestServerEndsByItself(t *testing.T) {
 	if err := s.Err(); err != nil {
 		t.Errorf("Err() of a running server = %v, want nil", err)
 	}
-	if err := s.process.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+	if err := s.process.Cmd.Process.Signal(syscall.SIGQUIT); err != nil {
 		t.Fatal(err)
 	}
 	<-s.Done()
@@ -318,18 +320,18 @@ func TestOrphanIsEnded(t *testing.T) {
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	orphan, err := spawn(s.cluster.command("postgres", s.cluster.serverArgs(config(dir), s.port)...))
+	orphan, err := process.Start(s.cluster.command("postgres", s.cluster.serverArgs(config(dir), s.port)...), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = orphan.end(lastStep) })
+	t.Cleanup(func() { _ = orphan.End(process.Kill) })
 	if err := s.cluster.waitReady(t.Context(), orphan); err != nil {
 		t.Fatal(err)
 	}
 
 	again := start(t, config(dir))
 	select {
-	case <-orphan.done:
+	case <-orphan.Done:
 	default:
 		t.Error("the orphan still runs beside the new server")
 	}
