@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/web/templates"
 )
@@ -56,7 +57,7 @@ func (s *server) audit(c echo.Context) error {
 	return writeHTML(c, http.StatusOK, templates.AuditPage(s.auditPage(c, v, q, list)))
 }
 
-func auditFilter(q url.Values, v viewer) (f policy.AuditFilter, _ *policy.Cursor, err error) {
+func auditFilter(q url.Values, v viewer) (f policy.AuditFilter, _ *pg.Cursor, err error) {
 	f = policy.AuditFilter{Scope: policy.Scope{Projects: v.sees(q.Get("project"))}, Action: q.Get("action")}
 	if f.Outcome, err = oneOf("outcome", q.Get("outcome"), []policy.Outcome{policy.Allowed, policy.Denied}); err != nil {
 		return f, nil, err
@@ -74,7 +75,7 @@ func auditFilter(q url.Values, v viewer) (f policy.AuditFilter, _ *policy.Cursor
 	if q.Get("after") == "" {
 		return f, nil, nil
 	}
-	after, err := policy.ParseCursor(q.Get("after"))
+	after, err := pg.ParseCursor(q.Get("after"))
 	if err != nil {
 		return f, nil, badQuery("The parameter after is not a place in the audit. Take it from a page's own link.")
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/a-h/templ"
 	"github.com/labstack/echo/v4"
 
+	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/web/templates"
 )
@@ -50,7 +51,7 @@ func (s *server) runs(c echo.Context) error {
 }
 
 // runFilter reads what the query asks for, of what v sees.
-func runFilter(q url.Values, v viewer) (run.Filter, *run.Cursor, error) {
+func runFilter(q url.Values, v viewer) (run.Filter, *pg.Cursor, error) {
 	f := run.Filter{Projects: v.sees(q.Get("project")), TaskID: q.Get("task"), TriggerID: q.Get("trigger")}
 	status, err := oneOf("status", q.Get("status"), run.RunStatuses())
 	if err != nil {
@@ -68,7 +69,7 @@ func runFilter(q url.Values, v viewer) (run.Filter, *run.Cursor, error) {
 	if q.Get("after") == "" {
 		return f, nil, nil
 	}
-	after, err := run.ParseCursor(q.Get("after"))
+	after, err := pg.ParseCursor(q.Get("after"))
 	if err != nil {
 		return f, nil, badQuery("The parameter after is not a place in the list. Take it from a page's own link.")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/migrations"
 )
@@ -55,7 +56,7 @@ func (c auditCmd) Run(ctx context.Context, e env) error {
 }
 
 // filter reports the first flag that cannot be understood. now is only for the reader's "this long ago".
-func (c auditCmd) filter(now time.Time) (policy.AuditFilter, *policy.Cursor, error) {
+func (c auditCmd) filter(now time.Time) (policy.AuditFilter, *pg.Cursor, error) {
 	f := policy.AuditFilter{Scope: scopeOf(c.Project), Action: c.Action, Outcome: policy.Outcome(c.Outcome)}
 	if c.Count < 1 || c.Count > policy.MaxAuditPage {
 		return f, nil, usage("-n is %d, want 1 to %d", c.Count, policy.MaxAuditPage)
@@ -67,9 +68,9 @@ func (c auditCmd) filter(now time.Time) (policy.AuditFilter, *policy.Cursor, err
 	if f.SinceMS, err = parseSince(c.Since, now); err != nil || c.Before == "" {
 		return f, nil, err
 	}
-	after, err := policy.ParseCursor(c.Before)
+	after, err := pg.ParseCursor(c.Before)
 	if err != nil {
-		return f, nil, usage("--before %q is %w; write what the page before ended with", c.Before, err)
+		return f, nil, usage("--before %q is not a place in the audit; write what the page before ended with", c.Before)
 	}
 	return f, &after, nil
 }

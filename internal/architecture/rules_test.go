@@ -39,7 +39,7 @@ var rules = map[string]rule{
 	"internal/policy":  {ours: []string{"internal/pg"}, why: "run, catalog and policy rest on pg alone"},
 
 	"internal/cron": {third: []string{"github.com/robfig/cron/v3"}, why: "when something is due is arithmetic and knows no database"},
-	"internal/pg": {third: []string{"github.com/jackc/pgx/v5", "github.com/jackc/pgerrcode", "github.com/pressly/goose/v3"},
+	"internal/pg": {third: []string{"github.com/google/uuid", "github.com/jackc/pgx/v5", "github.com/jackc/pgerrcode", "github.com/pressly/goose/v3"},
 		why: "plumbing knows no table"},
 	"migrations": {third: []string{}, why: "the database's shape is data"},
 

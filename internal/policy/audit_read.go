@@ -2,8 +2,6 @@ package policy
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -32,28 +30,6 @@ type AuditFilter struct {
 	SinceMS int64 // at or after
 }
 
-// Cursor is a position in the audit, newest first: the next page begins after it, whatever was written meanwhile.
-type Cursor struct {
-	CreatedAtMS int64
-	ID          uuid.UUID
-}
-
-// String spells c for a URL.
-func (c Cursor) String() string { return fmt.Sprintf("%d_%s", c.CreatedAtMS, c.ID) }
-
-// ParseCursor reads what [Cursor.String] spelled, and nothing else.
-func ParseCursor(s string) (Cursor, error) {
-	ms, id, _ := strings.Cut(s, "_")
-	var c Cursor
-	var errMS, errID error
-	c.CreatedAtMS, errMS = strconv.ParseInt(ms, 10, 64)
-	c.ID, errID = uuid.Parse(id)
-	if errMS != nil || errID != nil || c.CreatedAtMS < 0 || c.String() != s {
-		return Cursor{}, errors.New("not a place in the audit")
-	}
-	return c, nil
-}
-
 // AuditRecord is an event as it was written.
 type AuditRecord struct {
 	CreatedAtMS int64 `json:"createdAtMs"`
@@ -63,12 +39,12 @@ type AuditRecord struct {
 // AuditPage is a part of the audit. Next is where the following part begins, or nil at the end.
 type AuditPage struct {
 	Events []AuditRecord
-	Next   *Cursor
+	Next   *pg.Cursor
 }
 
 // ListAudit returns at most n events (1 to [MaxAuditPage]) that match f, newest first, from after on; a nil after is the
 // newest. It needs role ql3_console.
-func ListAudit(ctx context.Context, q pg.Querier, f AuditFilter, after *Cursor, n int) (_ AuditPage, err error) {
+func ListAudit(ctx context.Context, q pg.Querier, f AuditFilter, after *pg.Cursor, n int) (_ AuditPage, err error) {
 	defer pg.Wrap(&err, "policy.ListAudit(%d projects)", len(f.Projects))
 	n = min(max(n, 1), MaxAuditPage)
 	sql, args := f.query(after, n+1)
@@ -79,11 +55,12 @@ func ListAudit(ctx context.Context, q pg.Querier, f AuditFilter, after *Cursor, 
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r AuditRecord, err error) {
 		return r, row.Scan(append([]any{&r.ID, &r.CreatedAtMS}, r.fields()...)...)
 	})
-	if err != nil || len(list) <= n {
-		return AuditPage{Events: list}, err
+	if err != nil {
+		return AuditPage{}, err
 	}
-	last := list[n-1]
-	return AuditPage{Events: list[:n], Next: &Cursor{CreatedAtMS: last.CreatedAtMS, ID: last.ID}}, nil
+	var page AuditPage
+	page.Events, page.Next = pg.FirstPage(list, n, func(r AuditRecord) pg.Cursor { return pg.Cursor{CreatedAtMS: r.CreatedAtMS, ID: r.ID} })
+	return page, nil
 }
 
 // selectAudit selects what [AuditRecord] holds from e.
@@ -103,7 +80,7 @@ const newestFirst = ` ORDER BY e.created_at_ms DESC, e.id DESC LIMIT $1`
 
 // query spells only the conditions that restrict, so that the planner sees which index serves them. Each Project is
 // walked by its own index: with = ANY the planner reads all of their events to sort them.
-func (f AuditFilter) query(after *Cursor, limit int) (string, []any) {
+func (f AuditFilter) query(after *pg.Cursor, limit int) (string, []any) {
 	args := []any{limit}
 	arg := func(v any) string { args = append(args, v); return "$" + strconv.Itoa(len(args)) }
 	where := f.conditions(after, arg)
@@ -114,7 +91,7 @@ func (f AuditFilter) query(after *Cursor, limit int) (string, []any) {
     SELECT * FROM security_audit_events e WHERE e.project_id = p.id AND ` + where + newestFirst + `) e` + newestFirst, args
 }
 
-func (f AuditFilter) conditions(after *Cursor, arg func(any) string) string {
+func (f AuditFilter) conditions(after *pg.Cursor, arg func(any) string) string {
 	where := "true"
 	add := func(restricts bool, condition string, value any) {
 		if restricts {

@@ -2,10 +2,7 @@ package run
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -54,33 +51,10 @@ type Filter struct {
 	UntilMS   int64 // created before
 }
 
-// Cursor is a position in a list of Runs, newest first: the next page begins after it, whatever was admitted meanwhile.
-type Cursor struct {
-	CreatedAtMS int64
-	ID          uuid.UUID
-}
-
-// String spells c for a URL.
-func (c Cursor) String() string { return fmt.Sprintf("%d_%s", c.CreatedAtMS, c.ID) }
-
-// ParseCursor reads what [Cursor.String] spelled, and nothing else.
-func ParseCursor(s string) (Cursor, error) {
-	ms, id, _ := strings.Cut(s, "_")
-	var c Cursor
-	var err error
-	if c.CreatedAtMS, err = strconv.ParseInt(ms, 10, 64); err != nil {
-		return Cursor{}, errors.New("not a place in a list of runs")
-	}
-	if c.ID, err = uuid.Parse(id); err != nil || c.String() != s || c.CreatedAtMS < 0 {
-		return Cursor{}, errors.New("not a place in a list of runs")
-	}
-	return c, nil
-}
-
 // Page is a part of a list. Next is where the following part begins, or nil at the end.
 type Page struct {
 	Runs []Summary
-	Next *Cursor
+	Next *pg.Cursor
 }
 
 const summaryColumns = `r.id, r.project_id, r.task_id, r.task_revision, r.task_name, r.trigger_id, r.scheduled_for_ms, r.retry_of_run_id,
@@ -91,7 +65,7 @@ const summaryColumns = `r.id, r.project_id, r.task_id, r.task_revision, r.task_n
 //
 // Each Project, and each status, is walked by its own index and gives up to n+1 rows: with = ANY the planner reads
 // millions of rows to sort them.
-func List(ctx context.Context, q pg.Querier, f Filter, after *Cursor, n int) (_ Page, err error) {
+func List(ctx context.Context, q pg.Querier, f Filter, after *pg.Cursor, n int) (_ Page, err error) {
 	defer pg.Wrap(&err, "run.List(%d projects)", len(f.Projects))
 	n = min(max(n, 1), MaxPage)
 	sql, args := f.query(after, n+1)
@@ -100,15 +74,16 @@ func List(ctx context.Context, q pg.Querier, f Filter, after *Cursor, n int) (_ 
 		return Page{}, err
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Summary])
-	if err != nil || len(list) <= n {
-		return Page{Runs: list}, err
+	if err != nil {
+		return Page{}, err
 	}
-	last := list[n-1]
-	return Page{Runs: list[:n], Next: &Cursor{CreatedAtMS: last.CreatedAtMS, ID: last.ID}}, nil
+	var page Page
+	page.Runs, page.Next = pg.FirstPage(list, n, func(r Summary) pg.Cursor { return pg.Cursor{CreatedAtMS: r.CreatedAtMS, ID: r.ID} })
+	return page, nil
 }
 
 // query spells only the conditions that restrict, so that the planner sees which index serves them.
-func (f Filter) query(after *Cursor, limit int) (string, []any) {
+func (f Filter) query(after *pg.Cursor, limit int) (string, []any) {
 	args := []any{f.Projects, limit}
 	from, where := "unnest($1::text[]) AS p(id)", "candidate.project_id = p.id"
 	arg := func(v any) string { args = append(args, v); return "$" + strconv.Itoa(len(args)) }
