@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/qinglong/console/internal/dev/process"
+	"github.com/qinglong/console/internal/process"
 )
 
 // patience bounds every wait; what is waited for comes much sooner.

@@ -16,9 +16,9 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/qinglong/console/internal/dev/process"
 	"github.com/qinglong/console/internal/oidc"
 	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/internal/process"
 )
 
 // hostile are headers that proxies set and that some servers build addresses of.

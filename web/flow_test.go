@@ -14,9 +14,9 @@ import (
 	"testing"
 
 	"github.com/qinglong/console/internal/dev/idp"
-	"github.com/qinglong/console/internal/dev/process"
 	"github.com/qinglong/console/internal/oidc"
 	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/internal/process"
 )
 
 // A town is a console on a port of its own, with an identity provider that people really sign in at.

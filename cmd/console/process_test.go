@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/qinglong/console/internal/dev/process"
 	"github.com/qinglong/console/internal/pg/pgtest"
+	"github.com/qinglong/console/internal/process"
 )
 
 // executable is this test binary where every user may run it: the go command keeps its own copy private.

@@ -41,10 +41,10 @@ var rules = map[string]rule{
 	"internal/cron": {third: []string{"github.com/robfig/cron/v3"}, why: "when something is due is arithmetic and knows no database"},
 	"internal/pg": {third: []string{"github.com/google/uuid", "github.com/jackc/pgx/v5", "github.com/jackc/pgerrcode", "github.com/pressly/goose/v3"},
 		why: "plumbing knows no table"},
-	"migrations": {third: []string{}, why: "the database's shape is data"},
+	"internal/process": {third: []string{}, why: "a child is a child, whatever it runs"},
+	"migrations":       {third: []string{}, why: "the database's shape is data"},
 
-	"internal/dev/process":  {third: []string{}, why: "a child is a child, whatever it runs"},
-	"internal/dev/postgres": {ours: []string{"internal/dev/process"}, third: []string{"github.com/jackc/pgx/v5"}, why: "a server that also the tests start knows nothing of what runs on it"},
+	"internal/dev/postgres": {ours: []string{"internal/process"}, third: []string{"github.com/jackc/pgx/v5"}, why: "a server that also the tests start knows nothing of what runs on it"},
 	"internal/dev/executor": {ours: []string{"internal/catalog", "internal/run"}, why: "it stands where a worker will, and a worker has no more"},
 	"internal/dev/idp":      {why: "an identity provider is somebody else's program"},
 

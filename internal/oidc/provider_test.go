@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"github.com/qinglong/console/internal/dev/process"
+	"github.com/qinglong/console/internal/process"
 )
 
 func TestDiscoveryRefuses(t *testing.T) {

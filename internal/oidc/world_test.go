@@ -13,8 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/qinglong/console/internal/dev/process"
 	"github.com/qinglong/console/internal/pg/pgtest"
+	"github.com/qinglong/console/internal/process"
 	"github.com/qinglong/console/migrations"
 )
 

@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/qinglong/console/internal/dev/process"
+	"github.com/qinglong/console/internal/process"
 )
 
 // A cluster is a directory this process holds the lock of, and what runs in it.

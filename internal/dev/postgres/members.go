@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/qinglong/console/internal/dev/process"
+	"github.com/qinglong/console/internal/process"
 )
 
 // A member is a running process of this cluster's server. Its handle stays with that

@@ -33,7 +33,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/qinglong/console/internal/dev/process"
+	"github.com/qinglong/console/internal/process"
 )
 
 const (

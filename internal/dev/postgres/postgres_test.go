@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/qinglong/console/internal/dev/process"
+	"github.com/qinglong/console/internal/process"
 )
 
 // keeperEnv makes the test binary a keeper: it starts a server in the directory the
