@@ -91,7 +91,7 @@ func (s *server) problemOf(err error) problem {
 	case errors.Is(err, run.ErrNotFound):
 		return newProblem(http.StatusNotFound, "No such Run", "There is no Run with this id in the Projects you may see.",
 			nothing, "Check the id, or look for the Run in the list.", err)
-	case errors.Is(err, scheduler.ErrNotFound), errors.Is(err, scheduler.ErrNoSchedule):
+	case errors.Is(err, scheduler.ErrNotFound):
 		return newProblem(http.StatusNotFound, "No such Schedule", "There is no Trigger with this name in the Projects you may see.",
 			nothing, "Check the name, or look for it among the Schedules.", err)
 	case pg.Unavailable(err), errors.Is(err, context.Canceled):

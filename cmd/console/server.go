@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/qinglong/console/internal/catalog"
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/runmgmt"
 	"github.com/qinglong/console/internal/scheduler"
@@ -237,7 +238,7 @@ func (s *server) listenForPublishing(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	pg.Listen(ctx, url, scheduler.Channel, s.scheduler.Wake, func(err error) {
+	pg.Listen(ctx, url, catalog.NotifyChannel, s.scheduler.Wake, func(err error) {
 		s.log.WarnContext(ctx, "listening for publications failed; polling goes on", "err", err)
 	})
 }

@@ -3,6 +3,8 @@ package catalog
 import (
 	"fmt"
 	"time"
+
+	"github.com/qinglong/console/internal/cron"
 )
 
 // TaskContent is the stored content of a Task revision.
@@ -149,4 +151,15 @@ func ParseTrigger(content string) (TriggerContent, error) {
 		return TriggerContent{}, fmt.Errorf("content is of kind %q, not %q", c.Kind, KindCron)
 	}
 	return c, nil
+}
+
+// ParseSchedule decodes the content of a Trigger revision and what it says of time. A time that cannot be understood
+// leaves the content beside the error.
+func ParseSchedule(content string) (TriggerContent, cron.Schedule, error) {
+	t, err := ParseTrigger(content)
+	if err != nil {
+		return TriggerContent{}, cron.Schedule{}, err
+	}
+	schedule, err := cron.Parse(t.Cron, t.Timezone)
+	return t, schedule, err
 }

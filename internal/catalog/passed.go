@@ -24,11 +24,7 @@ type passedOver struct {
 // passOver returns what head's Schedule expected up to seenMS.
 func passOver(head triggerHead, seenMS int64) *passedOver {
 	p := &passedOver{revision: head.revision}
-	content, err := ParseTrigger(head.content)
-	if err != nil {
-		return p.cursorOnly(head.schedule.cursorMS)
-	}
-	schedule, err := cron.Parse(content.Cron, content.Timezone)
+	_, schedule, err := ParseSchedule(head.content)
 	if err != nil { // a Schedule that is blocked can still be published over
 		return p.cursorOnly(head.schedule.cursorMS)
 	}

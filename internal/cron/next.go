@@ -152,14 +152,14 @@ func (s Schedule) Occurrences(after time.Time, n int) []Occurrence {
 		if !ok {
 			break
 		}
-		list = append(list, s.describe(next))
+		list = append(list, s.Describe(next))
 		after = next
 	}
 	return list
 }
 
-// describe marks an occurrence.
-func (s *Schedule) describe(at time.Time) Occurrence {
+// Describe marks at, which must be an occurrence.
+func (s Schedule) Describe(at time.Time) Occurrence {
 	unix := at.Unix()
 	sp := spanAt(s.loc, unix)
 	c := unix + sp.offset

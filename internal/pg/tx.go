@@ -40,7 +40,7 @@ func InTx(ctx context.Context, pool Beginner, fn func(tx pgx.Tx) error) error {
 			return outOfTime(err, conflict)
 		}
 		conflict = err
-		if err := pause(ctx, try); err != nil {
+		if err := Pause(ctx, try); err != nil {
 			return outOfTime(err, conflict)
 		}
 	}
@@ -67,9 +67,6 @@ func ReadTx(ctx context.Context, pool Beginner, fn func(tx pgx.Tx) error) error 
 	defer cancel()
 	return once(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, fn)
 }
-
-// Pause waits a random while before try is repeated, longer with each try, and returns ctx's error if it ends first.
-func Pause(ctx context.Context, try int) error { return pause(ctx, try) }
 
 func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
@@ -108,7 +105,8 @@ func rollback(ctx context.Context, tx pgx.Tx) {
 	tx.Rollback(ctx) // an error closes the connection, and the server then rolls back by itself
 }
 
-func pause(ctx context.Context, try int) error {
+// Pause waits a random while before try is repeated, longer with each try, and returns ctx's error if it ends first.
+func Pause(ctx context.Context, try int) error {
 	longest := min(firstPause<<min(try, 10), longestPause)
 	timer := time.NewTimer(rand.N(longest))
 	defer timer.Stop()

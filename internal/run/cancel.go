@@ -17,7 +17,7 @@ WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms
     FROM runs r JOIN run_attempts a ON a.run_id = r.id
     WHERE r.status = 'queued' AND r.execution_owner = 'runtime' AND r.cancel_requested_at_ms IS NOT NULL
         AND a.status = 'claimed' AND a.worker_id IS NULL AND a.lease_expires_at_ms IS NULL
-        AND NOT EXISTS (SELECT FROM run_attempts later WHERE later.run_id = a.run_id AND later.attempt > a.attempt)
+        AND ` + isNewest + `
     LIMIT $2 FOR UPDATE OF r, a SKIP LOCKED
 ), attempts AS (
     UPDATE run_attempts a SET status = 'cancelled', finished_at_ms = waiting.ms, error_code = 'cancelled' FROM waiting WHERE a.id = waiting.attempt_id

@@ -32,6 +32,9 @@ type Work struct {
 	Attempt      int
 }
 
+// isNewest holds for a Run's newest Attempt (a).
+const isNewest = `NOT EXISTS (SELECT FROM run_attempts later WHERE later.run_id = a.run_id AND later.attempt > a.attempt)`
+
 // pristine is the shape of ordinary work: an admitted Run (r) and its newest Attempt (a) that nobody has touched. It
 // reads no lease token, which pages may not see: a CHECK ties the token to its expiry.
 const pristine = `r.status = 'queued' AND r.execution_owner = 'runtime' AND r.queued_at_ms IS NOT NULL
@@ -39,7 +42,7 @@ const pristine = `r.status = 'queued' AND r.execution_owner = 'runtime' AND r.qu
     AND a.status = 'claimed' AND a.executor_type = 'remote_worker' AND a.callback_sequence = 0
     AND num_nonnulls(a.worker_id, a.executor_handle, a.lease_expires_at_ms, a.deadline_at_ms, a.started_at_ms,
         a.finished_at_ms, a.exit_code, a.error_code, a.error_summary) = 0
-    AND NOT EXISTS (SELECT FROM run_attempts later WHERE later.run_id = a.run_id AND later.attempt > a.attempt)`
+    AND ` + isNewest
 
 const dispatchSQL = `
 WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms

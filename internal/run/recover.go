@@ -31,7 +31,7 @@ WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms
     FROM runs r JOIN run_attempts a ON a.run_id = r.id
     WHERE r.status IN ('dispatching', 'running') AND r.execution_owner = 'runtime' AND a.status IN ('starting', 'running')
         AND (a.lease_expires_at_ms IS NULL OR a.lease_expires_at_ms <= (SELECT ms FROM clock))
-        AND NOT EXISTS (SELECT FROM run_attempts later WHERE later.run_id = a.run_id AND later.attempt > a.attempt)
+        AND ` + isNewest + `
     LIMIT $2 FOR UPDATE OF r, a SKIP LOCKED
 ), attempts AS (
     UPDATE run_attempts a SET status = 'lost', finished_at_ms = clock.ms, lease_token = NULL, lease_expires_at_ms = NULL, error_code = orphan.code

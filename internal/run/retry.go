@@ -20,19 +20,12 @@ type Source struct {
 	ProjectID         string
 	TaskID            string
 	TaskRevision      int64
-	TaskName          string
 	SnapshotRef       string
 	ParentRunID       *uuid.UUID
-	RetryOf           *uuid.UUID
 	TriggerType       string
 	ExecutionOwner    string
 	Status            Status
 	Version           int64
-	EventSequence     int64
-	Priority          int16
-	InputRef          *string
-	ErrorCode         *string
-	ErrorSummary      *string
 	CreatedAtMS       int64
 	FinishedAtMS      *int64
 	CancelRequestedMS *int64
@@ -49,9 +42,8 @@ type Source struct {
 
 // sourceSQL reads a Source; a lock clause may follow.
 const sourceSQL = `
-SELECT r.id, r.project_id, r.task_id, r.task_revision, r.task_name, r.task_snapshot_ref, r.parent_run_id, r.retry_of_run_id, r.trigger_type,
-    r.execution_owner, r.status, r.version, r.event_sequence, r.priority, r.input_ref, r.error_code, r.error_summary, r.created_at_ms,
-    r.finished_at_ms, r.cancel_requested_at_ms,
+SELECT r.id, r.project_id, r.task_id, r.task_revision, r.task_snapshot_ref, r.parent_run_id, r.trigger_type,
+    r.execution_owner, r.status, r.version, r.created_at_ms, r.finished_at_ms, r.cancel_requested_at_ms,
     coalesce((SELECT a.executor_type FROM run_attempts a WHERE a.run_id = r.id ORDER BY a.attempt DESC LIMIT 1), ''),
     coalesce(e.id, ''), coalesce(e.content, ''), coalesce(e.content_digest, ''), coalesce(head.enabled, false), coalesce(head.revision, 0),
     (SELECT count(*) FROM runs c WHERE c.retry_of_run_id = r.id),

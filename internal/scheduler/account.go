@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/qinglong/console/internal/catalog"
-	"github.com/qinglong/console/internal/cron"
 	"github.com/qinglong/console/internal/pg"
 )
 
@@ -68,16 +67,13 @@ type Account struct {
 	Spells    []Spell   `json:"withoutReplica"`
 }
 
-// ErrNoSchedule reports that there is no such Schedule in the Projects the reader may see.
-var ErrNoSchedule = errors.New("no such schedule")
-
 // ReadAccount judges every instant after fromMS and up to toMS, no later than now and no earlier than the horizon, by
 // the Trigger revision that was in force at that instant. The cursor is read before everything else: what lies behind
 // it is already on record.
 func ReadAccount(ctx context.Context, q pg.Querier, projects []string, project, trigger string, fromMS, toMS int64) (_ Account, err error) {
 	defer pg.Wrap(&err, "scheduler.ReadAccount(%s, %s)", project, trigger)
 	if !slices.Contains(projects, project) {
-		return Account{}, ErrNoSchedule
+		return Account{}, ErrNotFound
 	}
 	f, err := readFacts(ctx, q, project, trigger, fromMS, toMS)
 	if err != nil {
@@ -143,31 +139,20 @@ func (f facts) account() Account {
 
 // within appends the instants of r after from and up to until, and reports whether there was no room for all.
 func (f facts) within(list *[]Instant, r revisionFact, from, until int64) bool {
-	content, err := catalog.ParseTrigger(r.content)
+	content, schedule, err := catalog.ParseSchedule(r.content)
 	if err != nil {
 		return false // no version of this program can say what it expected; its Schedule is blocked, which its page says
-	}
-	schedule, err := cron.Parse(content.Cron, content.Timezone)
-	if err != nil {
-		return false
 	}
 	after := time.UnixMilli(from)
 	for at, ok := schedule.Last(after, time.UnixMilli(until)); ok; at, ok = schedule.Last(after, at.Add(-time.Millisecond)) {
 		if len(*list) == MaxInstants {
 			return true
 		}
-		i := Instant{AtMS: at.UnixMilli(), Revision: r.revision, Mark: mark(schedule, at)}
+		i := Instant{AtMS: at.UnixMilli(), Revision: r.revision, Mark: schedule.Describe(at).Mark}
 		f.judge(&i, content.Enabled && r.taskEnabled)
 		*list = append(*list, i)
 	}
 	return false
-}
-
-func mark(s cron.Schedule, at time.Time) string {
-	if o := s.Occurrences(at.Add(-time.Millisecond), 1); len(o) == 1 && o[0].At.Equal(at) {
-		return o[0].Mark
-	}
-	return ""
 }
 
 // judge says what became of i. A Run is the strongest fact; what was recorded comes before what is inferred.
@@ -248,7 +233,7 @@ func readFacts(ctx context.Context, q pg.Querier, project, trigger string, fromM
 		FROM trigger_schedules WHERE project_id = $1 AND trigger_id = $2`, project, trigger).
 		Scan(&f.nowMS, &s.baseMS, &s.revision, &s.cursorMS, &s.blocked, &s.owner, &s.expiresMS)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return f, ErrNoSchedule
+		return f, ErrNotFound
 	}
 	if err != nil {
 		return f, err

@@ -159,8 +159,8 @@ func TestAccountIsOnlyOfVisibleProjects(t *testing.T) {
 	_, err := ReadAccount(t.Context(), w.Pool(t, migrations.RoleConsole), []string{"other"}, "p", "one", 0, 1)
 	_, missing := ReadAccount(t.Context(), w.Pool(t, migrations.RoleConsole), []string{"p"}, "p", "none", 0, 1)
 	for _, err := range []error{err, missing} {
-		if !errors.Is(err, ErrNoSchedule) {
-			t.Errorf("ReadAccount = %v, want ErrNoSchedule", err)
+		if !errors.Is(err, ErrNotFound) {
+			t.Errorf("ReadAccount = %v, want ErrNotFound", err)
 		}
 	}
 }

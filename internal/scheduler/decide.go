@@ -75,12 +75,7 @@ func parse(c Claim) (catalog.TriggerContent, cron.Schedule, error) {
 	if err := catalog.Verify(catalog.DomainTrigger, c.TriggerContent, c.TriggerDigest); err != nil {
 		return catalog.TriggerContent{}, cron.Schedule{}, err
 	}
-	content, err := catalog.ParseTrigger(c.TriggerContent)
-	if err != nil {
-		return catalog.TriggerContent{}, cron.Schedule{}, err
-	}
-	schedule, err := cron.Parse(content.Cron, content.Timezone)
-	return content, schedule, err
+	return catalog.ParseSchedule(c.TriggerContent)
 }
 
 // dueInstant is the cursor, or where it belongs if it was never set.

@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/qinglong/console/internal/catalog"
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/run"
 )
@@ -59,10 +58,6 @@ type Summary struct {
 	LastRunStatus *run.Status `json:"lastRunStatus"`
 	Content       string      `json:"-"`
 }
-
-// Trigger decodes the revision's content. It decides nothing, so the digest is not checked: a content that does not
-// match its digest is shown as it is, and its Schedule is blocked.
-func (s Summary) Trigger() (catalog.TriggerContent, error) { return catalog.ParseTrigger(s.Content) }
 
 // Filter says which Schedules a list is of. An empty field does not restrict, except Projects.
 type Filter struct {

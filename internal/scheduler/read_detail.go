@@ -96,13 +96,10 @@ type Plan struct {
 	next  cron.Schedule
 }
 
-// Plan reads the Schedule's content and explains it.
+// Plan reads the Schedule's content and explains it. It decides nothing, so the digest is not checked: a content that
+// does not match its digest is shown as it is, and its Schedule is blocked.
 func (s Summary) Plan() (Plan, error) {
-	c, err := s.Trigger()
-	if err != nil {
-		return Plan{}, err
-	}
-	next, err := cron.Parse(c.Cron, c.Timezone)
+	c, next, err := catalog.ParseSchedule(s.Content)
 	if err != nil {
 		return Plan{TriggerContent: c}, err
 	}

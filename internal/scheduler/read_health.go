@@ -11,8 +11,6 @@ import (
 )
 
 const (
-	// aliveMS is how fresh the last tick of a replica that runs is: longer than the longest cadence.
-	aliveMS = 15_000
 	// forgottenMS is when a replica that ended is no longer news.
 	forgottenMS = 24 * 3_600_000
 
@@ -43,7 +41,7 @@ func Replicas(ctx context.Context, q pg.Querier) (_ []Replica, err error) {
 		WITH clock AS MATERIALIZED (SELECT `+pg.ClockMS+` AS ms)
 		SELECT r.id, r.version, r.started_at_ms, r.last_tick_at_ms, r.clock_skew_ms, r.last_tick_at_ms > clock.ms - $1
 		FROM replicas r CROSS JOIN clock WHERE r.last_tick_at_ms > clock.ms - $2
-		ORDER BY r.last_tick_at_ms > clock.ms - $1 DESC, r.id LIMIT $3`, aliveMS, forgottenMS, maxReplicas)
+		ORDER BY r.last_tick_at_ms > clock.ms - $1 DESC, r.id LIMIT $3`, unattendedAfter.Milliseconds(), forgottenMS, maxReplicas)
 	if err != nil {
 		return nil, err
 	}

@@ -29,9 +29,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Channel is the notification channel on which a publisher wakes the replicas.
-const Channel = "ql3_schedules"
-
 // The bounds of the settings.
 const (
 	MaxBudget   = 256
@@ -47,7 +44,7 @@ const (
 
 	pruneEvery      = 10 * time.Minute
 	pruneMost       = 5000
-	unattendedAfter = 15 * time.Second // without a tick of any replica, longer than the longest cadence
+	unattendedAfter = 15 * time.Second // without a tick a replica does not run; longer than the longest cadence
 )
 
 // Settings are the bounds of one replica's work.
