@@ -2,11 +2,11 @@ package web
 
 import (
 	"encoding/json"
-	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
 
+	"github.com/a-h/templ"
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
@@ -47,14 +47,12 @@ func (s *server) audit(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if wantsJSON(c) {
-		body := auditJSON{NowMS: v.nowMS, Events: nonNil(list.Events)}
-		if list.Next != nil {
-			body.Next = s.links.url(auditPath+".json", with(q, "after", list.Next.String()))
-		}
-		return writeJSON(c, http.StatusOK, "application/json", body)
+	next := ""
+	if list.Next != nil {
+		next = s.links.url(auditPath+".json", with(q, "after", list.Next.String()))
 	}
-	return writeHTML(c, http.StatusOK, templates.AuditPage(s.auditPage(c, v, q, list)))
+	return answer(c, func() any { return auditJSON{NowMS: v.nowMS, Events: nonNil(list.Events), Next: next} },
+		func() templ.Component { return templates.AuditPage(s.auditPage(c, v, q, list)) })
 }
 
 func auditFilter(q url.Values, v viewer) (f policy.AuditFilter, _ *pg.Cursor, err error) {
@@ -83,7 +81,7 @@ func auditFilter(q url.Values, v viewer) (f policy.AuditFilter, _ *pg.Cursor, er
 }
 
 func (s *server) auditPage(c echo.Context, v viewer, q url.Values, list policy.AuditPage) templates.Audit {
-	page := templates.Audit{Page: s.page(c, "Audit", "", v.nowMS), Action: s.links.url(auditPath, nil), Clear: s.links.url(auditPath, nil),
+	page := templates.Audit{Page: s.page(c, "Audit", "", v.nowMS), Action: s.links.url(auditPath, nil),
 		Projects: projectOptions(v, q.Get("project")), Since: sinceOptions(q.Get("since")), Run: visible(q.Get("run")),
 		Outcomes: []templates.Option{{Text: "any"}, option("allowed", "allowed", q.Get("outcome")), option("denied", "denied", q.Get("outcome"))},
 		Actions:  actionOptions(q.Get("action")), Rows: s.auditRows(list.Events, v.nowMS), Filtered: len(nonEmpty(with(q, "after", ""))) > 0,

@@ -1,8 +1,6 @@
 package web
 
 import (
-	"strings"
-
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/oidc"
@@ -62,7 +60,7 @@ func (s *server) deed(v viewer, d run.Detail, x deed) (templates.Deed, bool) {
 	case s.Runs == nil || s.StepUp == nil:
 		return templates.Deed{Why: readOnlyWords}, true
 	}
-	row := templates.Deed{Link: templates.Link{Text: strings.ToUpper(x.verb[:1]) + x.verb[1:] + "…", URL: s.links.deed(x, d.ID)}, Primary: x == retrying}
+	row := templates.Deed{Link: templates.Link{Text: capital(x.verb) + "…", URL: s.links.deed(x, d.ID)}, Primary: x == retrying}
 	if s.StepUp.Status() != nil {
 		row.Why = "The identity provider cannot be reached at present, so verifying may fail."
 	}

@@ -3,7 +3,6 @@ package web
 import (
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
@@ -33,7 +32,7 @@ var (
 func (l links) deed(d deed, id uuid.UUID) string   { return l.run(id) + "/" + d.path }
 func (l links) verify(d deed, id uuid.UUID) string { return l.deed(d, id) + "/verify" }
 
-func (d deed) title(name string) string { return strings.ToUpper(d.verb[:1]) + d.verb[1:] + " " + name }
+func (d deed) title(name string) string { return capital(d.verb) + " " + name }
 
 // managed is a Run that the session's user may do a deed to, as of this request.
 type managed struct {
@@ -112,7 +111,7 @@ func mayNot(d deed, decided policy.Decision) string {
 	if decided.Reason == policy.ProjectArchived {
 		return "The Project is archived, and read-only."
 	}
-	return fmt.Sprintf("%s%s takes the role %s in this Project.", strings.ToUpper(d.doing[:1]), d.doing[1:], words(decided.Need))
+	return fmt.Sprintf("%s takes the role %s in this Project.", capital(d.doing), words(decided.Need))
 }
 
 func (s *server) readOnly(m managed) problem {

@@ -49,7 +49,7 @@ func (s *server) overview(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return answer(c, f, func() templ.Component { return templates.OverviewPage(s.overviewPage(c, v, f)) })
+	return answer(c, func() any { return f }, func() templ.Component { return templates.OverviewPage(s.overviewPage(c, v, f)) })
 }
 
 func (s *server) readOverview(ctx context.Context, v viewer) (f overviewFacts, err error) {

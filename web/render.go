@@ -48,14 +48,10 @@ func (s *server) page(c echo.Context, title, section string, nowMS int64) templa
 
 func (s *server) asset(name string) string { return s.links.url("/"+static.URL(name), nil) }
 
-// answer writes body as JSON to a client that asks for it, and the page to everybody else.
-func answer(c echo.Context, body any, page func() templ.Component) error {
-	return answerAs(c, wantsJSON(c), body, page)
-}
-
-func answerAs(c echo.Context, asJSON bool, body any, page func() templ.Component) error {
-	if asJSON {
-		return writeJSON(c, http.StatusOK, "application/json", body)
+// answer writes body as JSON to a client that asks for it, and the page to everybody else. Only the one is made.
+func answer(c echo.Context, body func() any, page func() templ.Component) error {
+	if wantsJSON(c) {
+		return writeJSON(c, http.StatusOK, "application/json", body())
 	}
 	return writeHTML(c, http.StatusOK, page())
 }

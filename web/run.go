@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/a-h/templ"
-	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/policy"
@@ -24,10 +23,9 @@ func (s *server) run(c echo.Context) error {
 	if _, err := query(c, runQuery...); err != nil {
 		return err
 	}
-	text := strings.TrimSuffix(c.Param("id"), ".json")
-	id, err := uuid.Parse(text)
-	if err != nil || id.String() != text {
-		return run.ErrNotFound
+	id, err := wholeID(strings.TrimSuffix(c.Param("id"), ".json"))
+	if err != nil {
+		return err
 	}
 	v, err := s.viewer(c)
 	if err != nil {
@@ -44,7 +42,7 @@ func (s *server) run(c echo.Context) error {
 	if f.audit, err = s.auditOf(c, v, d); err != nil {
 		return err
 	}
-	return answer(c, f, func() templ.Component { return templates.RunPage(s.runPage(c, v, f)) })
+	return answer(c, func() any { return f }, func() templ.Component { return templates.RunPage(s.runPage(c, v, f)) })
 }
 
 // runFacts is a Run with what stands around it.
@@ -143,7 +141,7 @@ func ended(d run.Detail, how string) templates.Sentence {
 	case d.ErrorCode != nil:
 		lead = strings.ReplaceAll(*d.ErrorCode, "_", " ")
 	}
-	say := templates.Sentence{Lead: strings.ToUpper(lead[:1]) + lead[1:], Rest: "before it had started.", Tone: runStatuses[d.Status].Tone}
+	say := templates.Sentence{Lead: capital(lead), Rest: "before it had started.", Tone: runStatuses[d.Status].Tone}
 	if how != "" {
 		say.Rest = "after " + how + "."
 	}

@@ -41,13 +41,12 @@ func (s *server) runs(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	body := runsJSON{NowMS: v.nowMS, Runs: nonNil(list.Runs)}
-	older := ""
+	older, next := "", ""
 	if list.Next != nil {
 		older = s.links.url("/runs", with(q, "after", list.Next.String()))
-		body.Next = s.links.url("/runs.json", with(q, "after", list.Next.String()))
+		next = s.links.url("/runs.json", with(q, "after", list.Next.String()))
 	}
-	return answer(c, body, func() templ.Component { return templates.RunsPage(s.runsPage(c, v, q, list.Runs, older)) })
+	return answer(c, func() any { return runsJSON{NowMS: v.nowMS, Runs: nonNil(list.Runs), Next: next} }, func() templ.Component { return templates.RunsPage(s.runsPage(c, v, q, list.Runs, older)) })
 }
 
 // runFilter reads what the query asks for, of what v sees.
@@ -78,7 +77,7 @@ func runFilter(q url.Values, v viewer) (run.Filter, *pg.Cursor, error) {
 
 func (s *server) runsPage(c echo.Context, v viewer, q url.Values, list []run.Summary, older string) templates.Runs {
 	page := templates.Runs{
-		Page: s.page(c, "Runs", "Runs", v.nowMS), Action: s.links.url("/runs", nil), Clear: s.links.url("/runs", nil),
+		Page: s.page(c, "Runs", "Runs", v.nowMS), Action: s.links.url("/runs", nil),
 		Projects: projectOptions(v, q.Get("project")), Since: sinceOptions(q.Get("since")),
 		Task: visible(q.Get("task")), Trigger: visible(q.Get("trigger")), Until: visible(q.Get("until")),
 		Rows: s.runRows(list, v.nowMS), Older: older, Filtered: len(nonEmpty(with(q, "after", ""))) > 0,

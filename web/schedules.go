@@ -53,15 +53,18 @@ func (s *server) schedules(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	body := schedulesJSON{NowMS: v.nowMS, Schedules: []scheduleJSON{}}
-	for _, x := range list.Schedules {
-		plan, _ := x.Plan() // an unreadable one is listed without its timing
-		body.Schedules = append(body.Schedules, scheduleJSON{x, timing(plan)})
-	}
-	later := ""
+	later, next := "", ""
 	if list.Next != nil {
 		later = s.links.url("/schedules", with(q, "after", list.Next.String()))
-		body.Next = s.links.url("/schedules.json", with(q, "after", list.Next.String()))
+		next = s.links.url("/schedules.json", with(q, "after", list.Next.String()))
+	}
+	body := func() any {
+		body := schedulesJSON{NowMS: v.nowMS, Schedules: []scheduleJSON{}, Next: next}
+		for _, x := range list.Schedules {
+			plan, _ := x.Plan() // an unreadable one is listed without its timing
+			body.Schedules = append(body.Schedules, scheduleJSON{x, timing(plan)})
+		}
+		return body
 	}
 	return answer(c, body, func() templ.Component {
 		return templates.SchedulesPage(s.schedulesPage(c, v, q, list.Schedules, later))
@@ -86,7 +89,7 @@ func scheduleFilter(q url.Values, v viewer) (scheduler.Filter, *scheduler.Cursor
 
 func (s *server) schedulesPage(c echo.Context, v viewer, q url.Values, list []scheduler.Summary, later string) templates.Schedules {
 	page := templates.Schedules{
-		Page: s.page(c, "Schedules", "Schedules", v.nowMS), Action: s.links.url("/schedules", nil), Clear: s.links.url("/schedules", nil),
+		Page: s.page(c, "Schedules", "Schedules", v.nowMS), Action: s.links.url("/schedules", nil),
 		Projects: projectOptions(v, q.Get("project")), States: []templates.Option{{Text: "any"}},
 		Text: visible(q.Get("q")), Filtered: len(nonEmpty(with(q, "after", ""))) > 0, Later: later,
 	}

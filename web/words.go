@@ -142,6 +142,9 @@ func digest(hex string) string {
 	return "sha256 " + hex[:8] + "…" + hex[len(hex)-4:]
 }
 
+// capital begins s, which begins with an ASCII letter, with a capital.
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
 // markdown escapes s for a line of Markdown in a chat: it stays the text it is.
 func markdown(s string) string {
 	var b strings.Builder

@@ -195,7 +195,6 @@ type Runs struct {
 	Trigger  string
 	Until    string // kept when it came with the URL
 	Filtered bool
-	Clear    string
 	Rows     []RunRow
 	Empty    Empty
 	Older    string
@@ -265,7 +264,6 @@ type Schedules struct {
 	States   []Option
 	Text     string
 	Filtered bool
-	Clear    string
 	Rows     []ScheduleRow
 	Empty    Empty
 	Later    string

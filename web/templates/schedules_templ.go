@@ -80,7 +80,7 @@ func SchedulesPage(v Schedules) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = filterEnd(v.Filtered, v.Clear).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = filterEnd(v.Filtered, v.Action).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
