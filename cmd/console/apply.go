@@ -23,11 +23,7 @@ func (c applyCmd) Run(ctx context.Context, e env) error {
 	if err != nil {
 		return usageError{err}
 	}
-	urls, err := readDatabases(e.getenv)
-	if err != nil {
-		return err
-	}
-	pool, err := urls.open(ctx, migrations.RoleAdmin, nil)
+	pool, err := openAs(ctx, e, migrations.RoleAdmin)
 	if err != nil {
 		return err
 	}

@@ -57,6 +57,8 @@ type identity struct {
 	trusted  oidc.TrustedProxies
 	stepUps  []stepUpEntry
 	flags    identityFlags
+
+	development bool // plain http is allowed on loopback
 }
 
 // check reports every mistake at once. A nil identity without an error is a replica without pages. development allows
@@ -65,10 +67,10 @@ func (f identityFlags) check(getenv func(string) string, development bool) (*ide
 	if f.PublicURL == "" {
 		return nil, f.unused()
 	}
-	i := &identity{flags: f}
-	err := errors.Join(i.readPublic(development), i.readProvider(getenv, development), i.readProxy(development), f.checkSessions())
+	i := &identity{flags: f, development: development}
+	err := errors.Join(i.readPublic(), i.readProvider(getenv), i.readProxy(), f.checkSessions())
 	if err == nil {
-		err = errors.Join(f.checkOrigins(i.public), i.readStepUps(development))
+		err = errors.Join(f.checkOrigins(i.public), i.readStepUps())
 	}
 	if err == nil && i.provider == nil && f.ProxyIdentity == "none" {
 		err = errors.New("nobody could sign in: set CONSOLE_OIDC_ISSUER and CONSOLE_OIDC_CLIENT_ID, or CONSOLE_PROXY_IDENTITY")
@@ -87,14 +89,14 @@ func (f identityFlags) unused() error {
 	return nil
 }
 
-func (i *identity) readPublic(development bool) error {
+func (i *identity) readPublic() error {
 	u, err := url.Parse(i.flags.PublicURL)
 	switch {
 	case err != nil || u.Host == "" || u.Opaque != "":
 		return fmt.Errorf("CONSOLE_PUBLIC_URL %q is no URL; write one such as https://ops.example/console", i.flags.PublicURL)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return errors.New("CONSOLE_PUBLIC_URL has a user, a query or a fragment; it is only a host and a path")
-	case u.Scheme != "https" && (!development || u.Scheme != "http" || !oidc.IsLoopback(u.Hostname())):
+	case u.Scheme != "https" && (!i.development || u.Scheme != "http" || !oidc.IsLoopback(u.Hostname())):
 		return fmt.Errorf("CONSOLE_PUBLIC_URL %q is not https", i.flags.PublicURL)
 	}
 	i.public = u
@@ -102,7 +104,7 @@ func (i *identity) readPublic(development bool) error {
 	return err
 }
 
-func (i *identity) readProvider(getenv func(string) string, development bool) error {
+func (i *identity) readProvider(getenv func(string) string) error {
 	f := i.flags
 	if f.OIDCIssuer == "" && f.OIDCClientID == "" {
 		return nil
@@ -112,11 +114,11 @@ func (i *identity) readProvider(getenv func(string) string, development bool) er
 		return err
 	}
 	i.provider = &oidc.ProviderConfig{Issuer: f.OIDCIssuer, ClientID: f.OIDCClientID, ClientSecret: password.reveal(), AuthStyle: f.OIDCAuthStyle,
-		Scopes: f.OIDCScopes, JoinClaim: f.OIDCJoinClaim, AllowHTTP: development}
+		Scopes: f.OIDCScopes, JoinClaim: f.OIDCJoinClaim, AllowHTTP: i.development}
 	return i.provider.Check()
 }
 
-func (i *identity) readProxy(development bool) error {
+func (i *identity) readProxy() error {
 	f := i.flags
 	var prefixes []netip.Prefix
 	for _, text := range f.TrustedProxies {
@@ -132,7 +134,7 @@ func (i *identity) readProxy(development bool) error {
 	}
 	i.proxy = oidc.ProxyConfig{Mode: f.ProxyIdentity, Preset: f.ProxyPreset, Header: f.ProxyHeader, Issuer: f.ProxyIssuer, Audience: f.ProxyAudience,
 		Algorithms: f.ProxyAlgorithms, KeysURL: f.ProxyKeysURL, Signer: f.ProxySigner, JoinClaim: f.ProxyJoinClaim, Name: f.ProxyName, UserHeader: f.ProxyUserHeader,
-		EmailHeader: f.ProxyEmailHeader, NameHeader: f.ProxyNameHeader, Trusted: i.trusted, AllowHTTP: development}
+		EmailHeader: f.ProxyEmailHeader, NameHeader: f.ProxyNameHeader, Trusted: i.trusted, AllowHTTP: i.development}
 	return i.proxy.Check()
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -67,9 +66,7 @@ func (c nextCmd) printJSON(e env, s cron.Schedule, occurrences []cron.Occurrence
 	for _, o := range occurrences {
 		list = append(list, nextOccurrence{At: o.At.UTC(), Local: o.At.In(s.Location()).Format(time.RFC3339), Mark: o.Mark})
 	}
-	encoder := json.NewEncoder(e.stdout)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(struct {
+	return writeJSON(e.stdout, struct {
 		Expression string           `json:"expression"`
 		Zone       string           `json:"zone"`
 		Words      string           `json:"words"`

@@ -20,7 +20,7 @@ func (s *server) servePages(ctx context.Context, i *identity, hosts []string, ba
 	}
 	c := web.Config{DB: s.pools[migrations.RoleConsole], Log: s.log, PublicURL: i.public, Ready: s.isReady, Version: version,
 		AllowedHosts: hosts, Banner: banner, Identity: w, FrameAncestors: i.flags.FrameAncestors, FormAction: i.flags.FormAction}
-	if err := s.openManagement(ctx, i, &c, banner == devBanner); err != nil {
+	if err := s.openManagement(ctx, i, &c); err != nil {
 		return err
 	}
 	s.handler = s.probesFirst(web.New(c))

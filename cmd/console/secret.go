@@ -36,9 +36,18 @@ func (v secretVariable) read(getenv func(string) string) (secret, error) {
 	if file == "" {
 		return secret(value), nil
 	}
+	s, err := readSecretFile(file)
+	if err != nil {
+		return "", fmt.Errorf("%s_FILE: %w", v.name, err)
+	}
+	return s, nil
+}
+
+// readSecretFile returns what file holds, without its final newline.
+func readSecretFile(file string) (secret, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
-		return "", fmt.Errorf("%s_FILE: %w", v.name, withoutOperation(err))
+		return "", withoutOperation(err)
 	}
 	return secret(strings.TrimRight(string(content), "\r\n")), nil
 }

@@ -62,16 +62,11 @@ func oneLine(err error) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-func (e *stepUpEntry) readSecret() error {
-	if e.ClientSecretFile == "" {
-		return nil
+func (e *stepUpEntry) readSecret() (err error) {
+	if e.ClientSecretFile != "" {
+		e.secret, err = readSecretFile(e.ClientSecretFile)
 	}
-	text, err := os.ReadFile(e.ClientSecretFile)
-	if err != nil {
-		return withoutOperation(err)
-	}
-	e.secret = secret(strings.TrimRight(string(text), "\r\n"))
-	return nil
+	return err
 }
 
 // provider is the configuration of the entry's client: its own, or that of the sign-in.
@@ -91,7 +86,7 @@ func (e stepUpEntry) provider(signIn *oidc.ProviderConfig, development bool) (oi
 }
 
 // readStepUps checks the whole table before any connection is opened.
-func (i *identity) readStepUps(development bool) error {
+func (i *identity) readStepUps() error {
 	entries, err := readStepUp(i.flags.StepUpFile)
 	if err != nil {
 		return err
@@ -99,7 +94,7 @@ func (i *identity) readStepUps(development bool) error {
 	i.stepUps = append(i.stepUps, entries...)
 	var errs []error
 	for _, e := range i.stepUps {
-		_, err := e.provider(i.provider, development)
+		_, err := e.provider(i.provider, i.development)
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -119,7 +114,7 @@ func (i *identity) requirements() []oidc.StepUpIssuer {
 
 // openManagement opens what retrying and stopping need: the run manager's pool and the step-up. Without a connection of
 // ql3_run_manager, or without an assurance table, the replica is read-only and says so.
-func (s *server) openManagement(ctx context.Context, i *identity, c *web.Config, development bool) error {
+func (s *server) openManagement(ctx context.Context, i *identity, c *web.Config) error {
 	if _, ok := s.urls[migrations.RoleRunManager]; !ok || len(i.stepUps) == 0 {
 		s.log.Warn("this replica is read-only: retrying and stopping need CONSOLE_RUN_MANAGER_DATABASE_URL and CONSOLE_STEP_UP_FILE")
 		return nil
@@ -131,7 +126,7 @@ func (s *server) openManagement(ctx context.Context, i *identity, c *web.Config,
 	c.Runs = runmgmt.New(runmgmt.Config{Pool: pool, Metrics: s.mutations, Log: s.log})
 	issuers := i.requirements()
 	for k, e := range i.stepUps {
-		config, err := e.provider(i.provider, development)
+		config, err := e.provider(i.provider, i.development)
 		if err != nil {
 			return err
 		}
