@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +20,7 @@ func httpClient(timeout time.Duration) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 4
 	return &http.Client{
-		Timeout:       timeout,
+		Timeout:       cmp.Or(timeout, 10*time.Second),
 		Transport:     bounded{transport},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirected },
 	}

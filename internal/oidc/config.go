@@ -59,13 +59,6 @@ func (c ProviderConfig) scopes() []string {
 	return append([]string{"openid"}, c.Scopes...)
 }
 
-func (c ProviderConfig) timeout() time.Duration {
-	if c.Timeout == 0 {
-		return 10 * time.Second
-	}
-	return c.Timeout
-}
-
 func checkIssuer(issuer string, allowHTTP bool) error {
 	if err := checkEndpoint("the issuer", issuer, allowHTTP); err != nil {
 		return err

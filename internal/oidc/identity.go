@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -27,7 +28,7 @@ func (c claims) identity(origin Origin, issuer string) Identity {
 	i.Subject, _ = c.identifier("sub")
 	name, _ := c.text("name")
 	preferred, _ := c.text("preferred_username")
-	i.Name = displayed(firstOf(name, preferred), maxName)
+	i.Name = displayed(cmp.Or(name, preferred), maxName)
 	email, _ := c.text("email")
 	i.Email = address(email)
 	i.EmailVerified = i.Email != "" && c.isTrue("email_verified")

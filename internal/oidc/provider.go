@@ -52,7 +52,7 @@ type metadata struct {
 
 // NewProvider makes a provider of a configuration that [ProviderConfig.Check] accepts. Nothing is called yet.
 func NewProvider(c ProviderConfig, log *slog.Logger) *Provider {
-	return &Provider{config: c, log: log, client: httpClient(c.timeout()), err: errNotDiscovered}
+	return &Provider{config: c, log: log, client: httpClient(c.Timeout), err: errNotDiscovered}
 }
 
 // Issuer is the configured issuer.

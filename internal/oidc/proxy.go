@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +53,7 @@ const presetALB = "aws-alb"
 // filled is the configuration with its preset.
 func (c ProxyConfig) filled() ProxyConfig {
 	p := presets[c.Preset]
-	c.Header, c.Issuer, c.KeysURL = firstOf(c.Header, p.Header), firstOf(c.Issuer, p.Issuer), firstOf(c.KeysURL, p.KeysURL)
+	c.Header, c.Issuer, c.KeysURL = cmp.Or(c.Header, p.Header), cmp.Or(c.Issuer, p.Issuer), cmp.Or(c.KeysURL, p.KeysURL)
 	if len(c.Algorithms) == 0 {
 		c.Algorithms = p.Algorithms
 	}
@@ -129,7 +130,7 @@ func NewProxyIdentity(c ProxyConfig, console *pgxpool.Pool, log *slog.Logger) *P
 	c = c.filled()
 	p := &ProxyIdentity{drops: slices.Concat(identityHeaders, []string{c.Header, c.UserHeader, c.EmailHeader, c.NameHeader})}
 	now := func(ctx context.Context) (time.Time, error) { return clock(ctx, console) }
-	client := httpClient(ProviderConfig{Timeout: c.Timeout}.timeout())
+	client := httpClient(c.Timeout)
 	switch {
 	case c.Mode == "headers":
 		p.read = c.readHeaders

@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -50,7 +51,7 @@ func (s Session) Actor(c Client) policy.Actor {
 	return a
 }
 
-func (s Session) label() string { return firstOf(s.Name, s.Email, s.Subject) }
+func (s Session) label() string { return cmp.Or(s.Name, s.Email, s.Subject) }
 
 // A Client is where a request comes from, for the audit.
 type Client struct {
@@ -62,15 +63,6 @@ type Client struct {
 
 func (c Client) actor(kind policy.ActorType, name string) policy.Actor {
 	return policy.Actor{Type: kind, Name: shorten(name, 500), Peer: c.Peer, Claimed: c.Claimed, RequestID: c.RequestID}
-}
-
-func firstOf(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }
 
 // ErrSignedOut is what every [*Ended] is.

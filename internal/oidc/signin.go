@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -176,7 +177,7 @@ func (s *SignIn) deniedAs(ctx context.Context, n newcomer, err error) error {
 }
 
 func (n newcomer) actor() policy.Actor {
-	a := n.client.actor(policy.ByAnonymous, firstOf(n.Name, n.Email, n.Subject))
+	a := n.client.actor(policy.ByAnonymous, cmp.Or(n.Name, n.Email, n.Subject))
 	a.Issuer, a.Subject = n.Issuer, n.Subject
 	return a
 }

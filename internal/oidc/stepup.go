@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,7 +26,6 @@ const (
 	forStepUp     purpose = "step_up"
 	forStepUpTest purpose = "step_up_test"
 	actionStepUp          = "session.step_up"
-	proofCookieMS         = policy.ProofLifetimeMS
 )
 
 // StepUpConfig is what step-up needs. All fields are required.
@@ -130,7 +130,7 @@ func (s *StepUp) Start(ctx context.Context, binder string, a Ask) (_ string, err
 // options ask for what the requirement wants. The answer is judged by what comes back alone.
 func (r Request) options(s Session) []oauth2.AuthCodeOption {
 	list := []oauth2.AuthCodeOption{oauth2.SetAuthURLParam("prompt", r.Prompt), oauth2.SetAuthURLParam("max_age", strconv.Itoa(*r.MaxAge))}
-	if hint := firstOf(s.Email, s.Subject); hint != "" {
+	if hint := cmp.Or(s.Email, s.Subject); hint != "" {
 		list = append(list, oauth2.SetAuthURLParam("login_hint", hint))
 	}
 	if len(r.ACRValues) > 0 {
@@ -337,7 +337,7 @@ func (s *StepUp) prove(ctx context.Context, w http.ResponseWriter, t spent, a po
 	if err != nil {
 		return nil, err
 	}
-	s.config.Cookies.WriteFor(w, proofCookie(proof.Purpose.Action, proof.Purpose.Items[0].Run), proof.ID.String()+"."+secret, proofCookieMS*time.Millisecond)
+	s.config.Cookies.WriteFor(w, proofCookie(proof.Purpose.Action, proof.Purpose.Items[0].Run), proof.ID.String()+"."+secret, policy.ProofLifetimeMS*time.Millisecond)
 	return proof, nil
 }
 

@@ -65,7 +65,6 @@ type Proof struct {
 	ExpiresAtMS   int64
 	PreviewedAtMS *int64
 	ConsumedAtMS  *int64
-	ConsumedBy    *uuid.UUID // the mutation
 	RevokedAtMS   *int64
 	SessionLive   bool // by the clock of the statement that read it
 	NowMS         int64
@@ -120,7 +119,7 @@ func (p Proof) Problem(c Claim) Reason {
 const proofSQL = `
 SELECT p.id, p.transaction_id, p.session_id, p.user_id, p.action, p.project_id, p.purpose, p.words, p.level, p.issuer, p.subject, p.client_id,
     coalesce(p.acr, ''), p.amr, p.acrs, p.auth_time_s, p.second_factor, p.cookie_hash, p.created_at_ms, p.expires_at_ms, p.previewed_at_ms,
-    p.consumed_at_ms, p.consumed_mutation_id, p.revoked_at_ms,
+    p.consumed_at_ms, p.revoked_at_ms,
     s.revoked_at_ms IS NULL AND s.expires_at_ms > clock.ms AND s.last_seen_at_ms + s.idle_ms > clock.ms AND u.status = 'active', clock.ms
 FROM step_up_proofs p JOIN console_sessions s ON s.id = p.session_id JOIN users u ON u.id = p.user_id,
     (SELECT ` + pg.ClockMS + ` AS ms) clock
@@ -132,7 +131,7 @@ func ReadProof(ctx context.Context, q pg.Querier, id uuid.UUID) (p Proof, err er
 	a := &p.Assurance
 	err = q.QueryRow(ctx, proofSQL, id).Scan(&p.ID, &p.TransactionID, &p.SessionID, &p.UserID, &p.Purpose.Action, &p.Purpose.ProjectID,
 		&p.Purpose.Items, &p.Words, &a.Level, &a.Issuer, &a.Subject, &a.ClientID, &a.ACR, &a.AMR, &a.ACRS, &a.AuthTimeS, &a.SecondFactor,
-		&p.CookieHash, &p.CreatedAtMS, &p.ExpiresAtMS, &p.PreviewedAtMS, &p.ConsumedAtMS, &p.ConsumedBy, &p.RevokedAtMS, &p.SessionLive, &p.NowMS)
+		&p.CookieHash, &p.CreatedAtMS, &p.ExpiresAtMS, &p.PreviewedAtMS, &p.ConsumedAtMS, &p.RevokedAtMS, &p.SessionLive, &p.NowMS)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Proof{}, ErrNoProof
 	}

@@ -167,8 +167,8 @@ func (p *Preview) readSince(ctx context.Context, tx pgx.Tx, who Who, _ policy.Pr
 	rows, err = tx.Query(ctx, `
 		SELECT DISTINCT coalesce(u.name, u.email, u.subject) FROM step_up_proofs p JOIN users u ON u.id = p.user_id
 		WHERE p.consumed_at_ms IS NULL AND p.revoked_at_ms IS NULL AND p.expires_at_ms > `+pg.ClockMS+` AND p.project_id = $1
-			AND p.user_id <> $2 AND p.created_at_ms > `+pg.ClockMS+` - 300000 AND p.purpose @> jsonb_build_array(jsonb_build_object('run', $3::text))`,
-		s.ProjectID, who.user(), s.ID.String())
+			AND p.user_id <> $2 AND p.created_at_ms > `+pg.ClockMS+` - $4 AND p.purpose @> jsonb_build_array(jsonb_build_object('run', $3::text))`,
+		s.ProjectID, who.user(), s.ID.String(), policy.ProofLifetimeMS)
 	if err != nil {
 		return err
 	}

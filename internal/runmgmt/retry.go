@@ -151,7 +151,7 @@ func (r Retry) check(proof policy.Proof, s run.Source) error {
 	if refusal := retryable(s); refusal != nil {
 		return refusal.with(s)
 	}
-	item, _ := proof.Purpose.Item(r.RunID) // checkProof has seen that it is there
+	item := mustItem(proof, r.RunID)
 	switch {
 	case s.Status != r.SourceStatus || s.Version != r.SourceVersion || s.Version != item.Version:
 		return refuse(SourceChanged, "the Run is %s (version %d) now; the preview showed %s (version %d)", s.Status, s.Version, r.SourceStatus, r.SourceVersion).with(s)

@@ -156,7 +156,7 @@ func (s Stop) check(proof policy.Proof, source run.Source) error {
 	if refusal := stoppable(source); refusal != nil {
 		return refusal.with(source)
 	}
-	item, _ := proof.Purpose.Item(s.RunID)
+	item := mustItem(proof, s.RunID)
 	// A running Run changes by itself: what was verified is which Run, not which state of it.
 	if source.ExecutionDigest != item.Digest {
 		return refuse(PlanChanged, "what runs is not what the verification was for").with(source)

@@ -216,9 +216,7 @@ func (p *Provider) showForm(w http.ResponseWriter, asked request, wrong string, 
 	if chosen != nil {
 		form.Username = chosen.Username
 	}
-	for _, a := range p.store.state.Accounts {
-		form.Accounts = append(form.Accounts, a.Account)
-	}
+	form.Accounts = p.Accounts()
 	shown := page{Title: "Sign in", Name: "login", Login: form, Next: asked.in.RedirectURI}
 	if asked.done.level() != nothing {
 		shown.Title, shown.Name = "Second factor", "second"
