@@ -152,19 +152,19 @@ func mustItem(proof policy.Proof, id uuid.UUID) policy.Item {
 
 func (p *Preview) readSince(ctx context.Context, tx pgx.Tx, who Who, _ policy.Proof) (err error) {
 	s := p.Source
-	rows, err := tx.Query(ctx, `SELECT id, status, retry_of_run_id, created_at_ms FROM runs
-		WHERE project_id = $1 AND task_id = $2 AND (created_at_ms, id) > ($3, $4) ORDER BY created_at_ms DESC, id DESC LIMIT $5`,
-		s.ProjectID, s.TaskID, s.CreatedAtMS, s.ID, laterRuns)
+	later, err := run.List(ctx, tx, run.Filter{Projects: []string{s.ProjectID}, TaskID: s.TaskID, SinceMS: s.CreatedAtMS}, nil, laterRuns)
 	if err != nil {
 		return err
 	}
-	if p.Since.Later, err = pgx.CollectRows(rows, pgx.RowToStructByPos[LaterRun]); err != nil {
-		return err
+	for _, r := range later.Runs {
+		if r.CreatedAtMS > s.CreatedAtMS || r.ID.String() > s.ID.String() { // later within the same millisecond
+			p.Since.Later = append(p.Since.Later, LaterRun{ID: r.ID, Status: r.Status, RetryOf: r.RetryOf, CreatedAtMS: r.CreatedAtMS})
+		}
 	}
 	if p.Since.Family, err = run.Family(ctx, tx, []string{s.ProjectID}, s.ID); err != nil {
 		return err
 	}
-	rows, err = tx.Query(ctx, `
+	rows, err := tx.Query(ctx, `
 		SELECT DISTINCT coalesce(u.name, u.email, u.subject) FROM step_up_proofs p JOIN users u ON u.id = p.user_id
 		WHERE p.consumed_at_ms IS NULL AND p.revoked_at_ms IS NULL AND p.expires_at_ms > `+pg.ClockMS+` AND p.project_id = $1
 			AND p.user_id <> $2 AND p.created_at_ms > `+pg.ClockMS+` - $4 AND p.purpose @> jsonb_build_array(jsonb_build_object('run', $3::text))`,

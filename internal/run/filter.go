@@ -1,0 +1,235 @@
+package run
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/qinglong/console/internal/pg"
+	"github.com/qinglong/console/internal/search"
+)
+
+// Origin is how a Run came to be.
+type Origin string
+
+// The origins of a Run.
+const (
+	Scheduled Origin = "scheduled" // admitted for an Occurrence
+	Retried   Origin = "retry"     // a retry of another Run
+)
+
+// Origins lists every Origin.
+func Origins() []Origin { return []Origin{Scheduled, Retried} }
+
+// Filter says which Runs a list is of. An empty field does not restrict, except Projects: nobody sees a Run outside
+// the Projects that are named.
+type Filter struct {
+	Projects  []string
+	Statuses  []Status
+	Origin    Origin
+	TaskID    string
+	TriggerID string
+	SinceMS   int64 // created at or after
+	UntilMS   int64 // created before
+
+	// Text is what somebody typed: the Runs of the Tasks and Triggers it names, those whose id begins with it, and the
+	// retries of the users it names.
+	Text string
+}
+
+// lookedAt bounds the Runs that a page or a count looks at when no index has all that the filter asks for.
+const lookedAt = 5000
+
+// part is one restriction of a [Filter].
+type part string
+
+const (
+	byStatus   part = "status"
+	byOrigin   part = "origin"
+	byTask     part = "task"
+	byTrigger  part = "trigger"
+	byProjects part = "projects"
+)
+
+// A walk is one way through an index of runs (r), newest first: a lane for each row of over, which calls the Project p.
+// With [byStatus] among what it serves there is a lane for each status s, too.
+type walk struct {
+	over   string
+	keys   string // what the index restricts to
+	serves []part // the parts of the filter that keys express
+	byID   bool   // the index is that of the ids, whose order is the list's: they begin with the time of creation
+}
+
+// statement builds one statement about the Runs of a filter. It spells only the conditions that restrict, so that the
+// planner sees which index serves them. Every Project, and every status, is walked by itself: with = ANY the planner
+// reads millions of rows to sort them.
+type statement struct {
+	Filter
+	found search.Found
+	args  []any
+}
+
+func newStatement(ctx context.Context, q pg.Querier, f Filter) (*statement, error) {
+	s := &statement{Filter: f}
+	s.Projects = distinct(f.Projects)
+	s.Statuses = distinct(f.Statuses)
+	if s.Text = strings.TrimSpace(f.Text); s.Text == "" {
+		return s, nil
+	}
+	var err error
+	s.found, err = search.Find(ctx, q, s.Projects, s.Text)
+	return s, err
+}
+
+func distinct[T ~string](list []T) []T {
+	list = slices.Clone(list)
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func (s *statement) arg(v any) string {
+	s.args = append(s.args, v)
+	return "$" + strconv.Itoa(len(s.args))
+}
+
+// walks lists the walks that together meet every Run of the filter; none if there can be no such Run. statuses tells
+// that the Runs of every status are wanted apart.
+func (s *statement) walks(statuses bool) []walk {
+	if len(s.Projects) == 0 || s.TriggerID != "" && s.Origin == Retried {
+		return nil
+	}
+	if s.Text != "" {
+		return s.textWalks()
+	}
+	projects := "unnest(" + s.arg(s.Projects) + "::text[]) AS p(id)"
+	keys := "r.project_id = p.id"
+	switch {
+	case s.TriggerID != "":
+		return []walk{{over: projects, keys: keys + " AND r.trigger_id = " + s.arg(s.TriggerID), serves: []part{byTrigger, byStatus, byOrigin}}}
+	case s.Origin == Retried:
+		return []walk{{over: projects, keys: keys + " AND " + isRetry, serves: []part{byOrigin, byStatus}}}
+	case s.TaskID != "":
+		return []walk{{over: projects, keys: keys + " AND r.task_id = " + s.arg(s.TaskID), serves: []part{byTask, byStatus}}}
+	case statuses || len(s.Statuses) > 0:
+		return []walk{{over: projects, keys: keys, serves: []part{byStatus}}}
+	}
+	return []walk{{over: projects, keys: keys}}
+}
+
+// isRetry is the condition of the partial indexes of retries.
+const isRetry = "r.trigger_type = 'run_manual_retry'"
+
+func (s *statement) textWalks() (list []walk) {
+	if t := s.found.Tasks; len(t) > 0 {
+		projects, ids := split(t, func(t search.Task) (string, string) { return t.ProjectID, t.ID })
+		list = append(list, walk{over: "unnest(" + s.arg(projects) + "::text[], " + s.arg(ids) + "::text[]) AS p(id, task)",
+			keys: "r.project_id = p.id AND r.task_id = p.task", serves: []part{byStatus}})
+	}
+	if t := s.found.Triggers; len(t) > 0 {
+		projects, ids := split(t, func(t search.Trigger) (string, string) { return t.ProjectID, t.ID })
+		list = append(list, walk{over: "unnest(" + s.arg(projects) + "::text[], " + s.arg(ids) + "::text[]) AS p(id, trigger)",
+			keys: "r.project_id = p.id AND r.trigger_id = p.trigger", serves: []part{byStatus, byOrigin}})
+	}
+	return append(list, s.namedWalks()...)
+}
+
+// namedWalks meet the Runs whose id the text begins, and the retries of the users it names.
+func (s *statement) namedWalks() (list []walk) {
+	if u := s.found.Users; len(u) > 0 {
+		var ids []string
+		for _, u := range u {
+			ids = append(ids, u.ID.String())
+		}
+		list = append(list, walk{over: "unnest(" + s.arg(s.Projects) + "::text[]) AS p(id) CROSS JOIN unnest(" + s.arg(ids) + "::text[]) AS u(id)",
+			keys: "r.project_id = p.id AND r.triggered_by = u.id AND " + isRetry})
+	}
+	if ids := s.found.RunIDs; ids != nil {
+		list = append(list, walk{over: "(SELECT) AS p", byID: true, serves: []part{byProjects},
+			keys: "r.id BETWEEN " + s.arg(ids.First) + " AND " + s.arg(ids.Last)})
+	}
+	return list
+}
+
+func split[T any](list []T, of func(T) (string, string)) (projects, ids []string) {
+	for _, t := range list {
+		project, id := of(t)
+		projects, ids = append(projects, project), append(ids, id)
+	}
+	return projects, ids
+}
+
+// rest is what the filter asks for beyond what w's index restricts to, or "".
+func (s *statement) rest(w walk) string {
+	var list []string
+	add := func(p part, restricts bool, condition func() string) {
+		if restricts && !slices.Contains(w.serves, p) {
+			list = append(list, condition())
+		}
+	}
+	if w.byID { // its index knows nothing of Projects and has the time only as the order
+		list = append(list, "r.project_id = ANY("+s.arg(s.Projects)+")")
+		list = append(list, s.times()...)
+	}
+	add(byStatus, len(s.Statuses) > 0, func() string { return "r.status = ANY(" + s.arg(s.Statuses) + ")" })
+	add(byOrigin, s.Origin == Retried, func() string { return isRetry })
+	add(byOrigin, s.Origin == Scheduled, func() string { return "r.execution_origin = 'scheduled'" })
+	add(byTask, s.TaskID != "", func() string { return "r.task_id = " + s.arg(s.TaskID) })
+	add(byTrigger, s.TriggerID != "", func() string { return "r.trigger_id = " + s.arg(s.TriggerID) })
+	return strings.Join(list, " AND ")
+}
+
+func (s *statement) times() (list []string) {
+	if s.SinceMS > 0 {
+		list = append(list, "r.created_at_ms >= "+s.arg(s.SinceMS))
+	}
+	if s.UntilMS > 0 {
+		list = append(list, "r.created_at_ms < "+s.arg(s.UntilMS))
+	}
+	return list
+}
+
+// keysOf is everything that w's index is asked for: of the Runs newer or older than from, if there is one.
+func (s *statement) keysOf(w walk, from *pg.Cursor, newer bool) string {
+	keys := []string{w.keys}
+	if slices.Contains(w.serves, byStatus) {
+		keys = append(keys, "r.status = s.status")
+	}
+	if !w.byID {
+		keys = append(keys, s.times()...)
+	}
+	than := "<"
+	if newer {
+		than = ">"
+	}
+	switch {
+	case from == nil:
+	case w.byID:
+		keys = append(keys, "r.id "+than+" "+s.arg(from.ID))
+	default:
+		keys = append(keys, "(r.created_at_ms, r.id) "+than+" ("+s.arg(from.CreatedAtMS)+", "+s.arg(from.ID)+")")
+	}
+	return strings.Join(keys, " AND ")
+}
+
+func (w walk) order(newer bool) string {
+	direction := " DESC"
+	if newer {
+		direction = " ASC"
+	}
+	if w.byID {
+		return "r.id" + direction
+	}
+	return "r.created_at_ms" + direction + ", r.id" + direction
+}
+
+// collect reads the rows of a statement.
+func collect[T any](ctx context.Context, q pg.Querier, sql string, args []any) ([]T, error) {
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[T])
+}
