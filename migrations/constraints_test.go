@@ -39,7 +39,8 @@ INSERT INTO run_events (id, run_id, sequence, type, actor_type, actor_id, create
 INSERT INTO run_retry_policies VALUES ('00000000-0000-7000-8000-000000000001', 1, 0, 10);
 INSERT INTO trigger_schedules (project_id, trigger_id, trigger_revision, enabled, base_at_ms, updated_at_ms) VALUES ('p', 'g', 1, true, 10, 10);
 INSERT INTO schedule_events (project_id, trigger_id, trigger_revision, type, created_at_ms) VALUES ('p', 'g', 1, 'skipped', 10);
-INSERT INTO replicas VALUES ('r', 'v', 10, 10, 0);`
+INSERT INTO replicas VALUES ('r', 'v', 10, 10, 0);
+INSERT INTO trigger_pauses (id, project_id, trigger_id, reason, paused_by, paused_at_ms) VALUES (gen_random_uuid(), 'p', 'g', 'why', gen_random_uuid(), 10);`
 
 const (
 	cron  = ` WHERE trigger_type = 'cron'`
@@ -130,6 +131,13 @@ var violations = map[string]struct {
 	"schedule_claim_expires_later":        {sql: `UPDATE trigger_schedules SET updated_at_ms = 11, ` + claim},
 	"schedule_only_enabled_is_claimed":    {sql: `UPDATE trigger_schedules SET enabled = false, ` + claim},
 
+	"schedule_paused_is_not_enabled": {sql: `UPDATE trigger_schedules SET pause_id = gen_random_uuid()`},
+	"schedule_catch_up_has_cursor":   {sql: `UPDATE trigger_schedules SET catch_up = true`},
+
+	"pause_reason_bounded":      {sql: `UPDATE trigger_pauses SET reason = ''`},
+	"pause_resumption_is_whole": {sql: `UPDATE trigger_pauses SET resumed_at_ms = 10`},
+	"pause_times_in_order":      {sql: `UPDATE trigger_pauses SET resumed_by = gen_random_uuid(), resumed_at_ms = 9, caught_up = false`},
+
 	"schedule_event_type_known":            {sql: `UPDATE schedule_events SET type = 'forgotten'`},
 	"schedule_event_instants_not_negative": {sql: `UPDATE schedule_events SET instants = -1`},
 	"schedule_event_reason_bounded":        {sql: `UPDATE schedule_events SET reason = repeat('x', 501)`},
@@ -152,7 +160,7 @@ func checksOf(t *testing.T, conn *pgx.Conn) map[string]string {
 }
 
 var definedTables = []string{"projects", "task_definitions", "task_definition_revisions", "task_execution_revisions", "triggers",
-	"trigger_revisions", "runs", "run_attempts", "run_events", "run_retry_policies", "trigger_schedules", "schedule_events", "replicas"}
+	"trigger_revisions", "runs", "run_attempts", "run_events", "run_retry_policies", "trigger_schedules", "trigger_pauses", "schedule_events", "replicas"}
 
 // A CHECK without a case fails, so a new one brings its own.
 func TestEveryCheckRefusesWhatItNames(t *testing.T) {

@@ -20,13 +20,14 @@ const (
 
 // verdicts in the order in which a summary counts them: what needs a look first.
 var verdicts = []scheduler.Verdict{scheduler.WasUnaccounted, scheduler.IsBlocked, scheduler.WasAdmitted, scheduler.WasSkipped, scheduler.WasCoalesced,
-	scheduler.WasSuperseded, scheduler.WasDisabled, scheduler.WasArchived, scheduler.IsPending}
+	scheduler.WasSuperseded, scheduler.WasPaused, scheduler.WasDisabled, scheduler.WasArchived, scheduler.IsPending}
 
 var verdictStatuses = map[scheduler.Verdict]templates.Status{
 	scheduler.WasAdmitted:    {Word: "admitted", Shape: "disc", Tone: "ok"},
 	scheduler.WasSkipped:     {Word: "skipped", Shape: "hourglass", Tone: "warn"},
 	scheduler.WasCoalesced:   {Word: "coalesced", Shape: "diamond", Tone: "warn"},
 	scheduler.WasSuperseded:  {Word: "superseded", Shape: "half", Tone: "idle"},
+	scheduler.WasPaused:      {Word: "paused", Shape: "pause", Tone: "warn"},
 	scheduler.WasDisabled:    {Word: "disabled", Shape: "square", Tone: "idle"},
 	scheduler.WasArchived:    {Word: "archived", Shape: "pause", Tone: "idle"},
 	scheduler.IsPending:      {Word: "pending", Shape: "ring", Tone: "run"},

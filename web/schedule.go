@@ -103,6 +103,8 @@ func (s *server) schedulePage(c echo.Context, d scheduler.Detail, plan scheduler
 
 func scheduleSentences(d scheduler.Detail) []templates.Sentence {
 	switch d.State {
+	case scheduler.Paused:
+		return []templates.Sentence{{Lead: "Paused", Rest: "by " + visible(*d.PausedBy) + " " + relative(d.NowMS-*d.PausedMS) + ": " + visible(*d.PauseReason), Tone: "warn"}}
 	case scheduler.Disabled:
 		return []templates.Sentence{{Lead: "Disabled:", Rest: "no occurrence is admitted."}}
 	case scheduler.Blocked:

@@ -120,7 +120,7 @@ func (s *server) scheduleRow(x scheduler.Summary, nowMS int64) templates.Schedul
 		Name:    templates.Link{Text: x.TriggerID, URL: s.links.schedule(x.ProjectID, x.TriggerID)},
 		Project: x.ProjectID, Status: scheduleStates[x.State], Task: x.TaskID, Last: maybe(x.LastMS, nowMS), Claim: claimWords(x, nowMS),
 	}
-	if x.State != scheduler.Disabled {
+	if x.State != scheduler.Disabled && x.State != scheduler.Paused {
 		row.Next = maybe(x.NextMS, nowMS)
 	}
 	if x.BlockedReason != nil {

@@ -174,6 +174,7 @@ var runStatuses = map[run.Status]templates.Status{
 }
 
 var scheduleStates = map[scheduler.State]templates.Status{
+	scheduler.Paused:   {Word: "paused", Shape: "pause", Tone: "warn"},
 	scheduler.Disabled: {Word: "disabled", Shape: "square", Tone: "idle"},
 	scheduler.Blocked:  {Word: "blocked", Shape: "triangle", Tone: "bad"},
 	scheduler.Claimed:  {Word: "claimed", Shape: "half", Tone: "run"},

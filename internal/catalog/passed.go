@@ -10,8 +10,8 @@ import (
 const maxCounted = 1000
 
 // passedOver is what a Schedule expected up to a time and what it expects next.
-// Publishing over it records these instants as superseded. It is computed
-// before the locks are taken, so until tells what the wait for them added.
+// Publishing over it records these instants, as superseded or paused. It is
+// computed before the locks are taken, so until tells what the wait added.
 type passedOver struct {
 	revision int64
 	firstMS  int64

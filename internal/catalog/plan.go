@@ -40,6 +40,7 @@ type scheduleRow struct {
 	enabled  bool
 	baseAtMS int64
 	cursorMS *int64
+	paused   string // why somebody holds it back; "" if nobody does
 }
 
 // publication is everything that publishing one Project writes.
@@ -74,7 +75,8 @@ type reset struct {
 	trigger  string
 	revision int64
 	enabled  bool
-	before   *passedOver // nil if the Schedule was not enabled, so expected nothing
+	before   *passedOver // nil if nothing was expected of the Schedule
+	became   string      // what the instants before become: superseded, or paused if it was
 	reason   string
 }
 
@@ -286,12 +288,22 @@ func (pl *planner) runs(enabled bool, task string) bool {
 	return enabled && pl.enabled[task] && pl.to.status == StateActive
 }
 
+// reset leaves a pause as it is: what is paused stays so, whatever is published.
 func (pl *planner) reset(id string, revision int64, enabled bool, reason string) {
-	r := reset{trigger: id, revision: revision, enabled: enabled, reason: reason}
-	if head := pl.from.triggers[id]; head.schedule.enabled {
+	head := pl.from.triggers[id]
+	r := reset{trigger: id, revision: revision, enabled: enabled && head.schedule.paused == "", became: "superseded", reason: reason}
+	if head.schedule.paused != "" {
+		r.became, r.reason = "paused", PausedWords(head.schedule.paused, reason)
+	}
+	if head.schedule.enabled || head.schedule.paused != "" && pl.from.expects(head) {
 		r.before = passOver(head, pl.from.seenMS)
 	}
 	pl.to.resets = append(pl.to.resets, r)
+}
+
+// expects reports whether head's Schedule would fire if nobody held it back.
+func (s state) expects(head triggerHead) bool {
+	return head.enabled && s.tasks[head.taskID].enabled && s.status == StateActive
 }
 
 func seal(domain Domain, v any) (sealed, error) {

@@ -174,7 +174,7 @@ func secretValue(value string) error {
 
 var (
 	token     = regexp.MustCompile(`[A-Za-z0-9+/=_-]{32,}`)
-	uuid      = regexp.MustCompile(`(?i)^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	uuidLike  = regexp.MustCompile(`(?i)^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	digested  = regexp.MustCompile(`(?i)\b(sha1|sha224|sha256|sha384|sha512|md5)[:-][A-Za-z0-9+/=]+`)
 	hashNames = regexp.MustCompile(`SHA|COMMIT|DIGEST|HASH|CHECKSUM|REVISION|FINGERPRINT|ETAG|SRI`)
 	pathLike  = regexp.MustCompile(`^(\.{0,2}|~)/|://`)
@@ -202,7 +202,7 @@ func opaque(name, value string) bool {
 // random reports whether s has the mixture of a random string: written words
 // and names change between letters, capitals and digits far less often.
 func random(s string) bool {
-	if len(s) < 32 || uuid.MatchString(s) {
+	if len(s) < 32 || uuidLike.MatchString(s) {
 		return false
 	}
 	pairs, changes, digits := 0, 0, 0

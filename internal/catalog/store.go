@@ -51,7 +51,8 @@ func loadTasks(ctx context.Context, q pg.Querier, project string) (map[string]ta
 
 func loadTriggers(ctx context.Context, q pg.Querier, project string) (map[string]triggerHead, error) {
 	rows, err := q.Query(ctx, `
-		SELECT trigger_id, r.revision, r.content, r.content_digest, r.enabled, r.task_id, s.enabled, s.base_at_ms, s.next_fire_at_ms
+		SELECT trigger_id, r.revision, r.content, r.content_digest, r.enabled, r.task_id, s.enabled, s.base_at_ms, s.next_fire_at_ms,
+			coalesce((SELECT reason FROM trigger_pauses pause WHERE pause.id = s.pause_id), '')
 		FROM triggers
 		JOIN trigger_revisions r USING (project_id, trigger_id)
 		JOIN trigger_schedules s USING (project_id, trigger_id)
@@ -63,7 +64,7 @@ func loadTriggers(ctx context.Context, q pg.Querier, project string) (map[string
 	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (id string, err error) {
 		var h triggerHead
 		err = row.Scan(&id, &h.revision, &h.content, &h.digest, &h.enabled, &h.taskID,
-			&h.schedule.enabled, &h.schedule.baseAtMS, &h.schedule.cursorMS)
+			&h.schedule.enabled, &h.schedule.baseAtMS, &h.schedule.cursorMS, &h.schedule.paused)
 		heads[id] = h
 		return id, err
 	})
@@ -171,7 +172,7 @@ func writeSchedule(b *pgx.Batch, project string, r reset, nowMS int64) {
 		INSERT INTO trigger_schedules AS s (project_id, trigger_id, trigger_revision, enabled, base_at_ms, updated_at_ms)
 		VALUES ($1, $2, $3, $4, $5, $5)
 		ON CONFLICT (project_id, trigger_id) DO UPDATE
-		SET trigger_revision = $3, enabled = $4, base_at_ms = $5, updated_at_ms = $5, next_fire_at_ms = NULL, blocked_reason = NULL,
+		SET trigger_revision = $3, enabled = $4, base_at_ms = $5, updated_at_ms = $5, next_fire_at_ms = NULL, catch_up = false, blocked_reason = NULL,
 			claim_owner = NULL, claim_token = NULL, claim_expires_at_ms = NULL,
 			state_version = s.state_version + 1, claim_version = s.claim_version + 1`,
 		project, r.trigger, r.revision, r.enabled, nowMS)
@@ -188,8 +189,8 @@ func writeSuperseded(b *pgx.Batch, project string, r reset, nowMS int64) {
 	b.Queue(`
 		INSERT INTO schedule_events (project_id, trigger_id, trigger_revision, type, first_at_ms, last_at_ms, instants, at_least,
 			lateness_ms, reason, created_at_ms)
-		VALUES ($1, $2, $3, 'superseded', $4, $5, $6, $7, $8, $9, $10)`,
-		project, r.trigger, p.revision, p.firstMS, p.lastMS, p.count, p.atLeast, nowMS-p.firstMS, r.reason, nowMS)
+		VALUES ($1, $2, $3, $11, $4, $5, $6, $7, $8, $9, $10)`,
+		project, r.trigger, p.revision, p.firstMS, p.lastMS, p.count, p.atLeast, nowMS-p.firstMS, r.reason, nowMS, r.became)
 }
 
 // writeTurn records from when on, and until when, nothing is expected of a Schedule because its Project is archived.

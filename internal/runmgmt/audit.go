@@ -17,6 +17,7 @@ type target struct {
 	who      Who
 	project  string
 	run      uuid.UUID
+	trigger  string
 	version  int64
 	mutation uuid.UUID
 	words    string
@@ -49,7 +50,7 @@ func (m *Manager) refused(ctx context.Context, action policy.Permission, t targe
 func denied(action policy.Permission, t target, r *Refusal) policy.AuditEvent {
 	e := t.event(action, policy.Denied)
 	e.Reason = policy.Reason(r.Reason)
-	e.Detail = map[string]any{"found": r.Detail}
+	e.Detail["found"] = r.Detail
 	if r.Proof != "" {
 		e.Detail["proof"] = r.Proof
 	}
@@ -65,7 +66,11 @@ func allowed(action policy.Permission, t target, f fence, p policy.Proof) policy
 }
 
 func (t target) event(action policy.Permission, outcome policy.Outcome) policy.AuditEvent {
-	e := policy.AuditEvent{Action: string(action), Outcome: outcome, Actor: t.who.Actor, ProjectID: t.project, RunVersion: t.version, Words: shorten(t.words)}
+	e := policy.AuditEvent{Action: string(action), Outcome: outcome, Actor: t.who.Actor, ProjectID: t.project, RunVersion: t.version,
+		Words: shorten(t.words), Detail: map[string]any{}}
+	if t.trigger != "" {
+		e.Detail["trigger"] = t.trigger
+	}
 	e.RunID, e.MutationID, e.ProofID = present(t.run), present(t.mutation), present(t.who.ProofID)
 	return e
 }

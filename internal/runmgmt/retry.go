@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -67,12 +65,8 @@ func (r Retry) validate() error {
 	switch {
 	case r.MutationID == uuid.Nil || r.RunID == uuid.Nil || r.ProjectID == "":
 		return refuse(Invalid, "the form is incomplete; open the Run and begin again")
-	case strings.TrimSpace(r.Words) == "":
-		return refuse(Invalid, "a reason is missing; say why the Run is retried")
-	case utf8.RuneCountInString(r.Words) > MaxWords:
-		return refuse(Invalid, "the reason has %d characters, at most %d are kept", utf8.RuneCountInString(r.Words), MaxWords)
 	}
-	return nil
+	return checkWords(r.Words, "say why the Run is retried")
 }
 
 func (r Retry) target() target {

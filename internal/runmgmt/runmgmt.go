@@ -1,4 +1,4 @@
-// Package runmgmt is what an operator may do to a Run: preview and make a retry, and ask a Run to stop.
+// Package runmgmt is what an operator may do: preview and make a retry of a Run, ask one to stop, and pause a Trigger.
 //
 // # One transaction
 //
@@ -60,10 +60,11 @@ const (
 	RetriedMeanwhile      Reason = "retried_meanwhile"
 	RateLimited           Reason = "rate_limited"
 	NotStoppable          Reason = "not_stoppable" // the Run has ended, or was asked to stop before
+	PauseChanged          Reason = "pause_changed" // another pause holds the Trigger than the page showed
 )
 
 var reasons = []Reason{Invalid, StepUpRequired, AuthenticationChanged, Forbidden, NotFound, AuthorizationChanged, SourceChanged, SourceNotTerminal,
-	SourceNotRetryable, TaskDisabled, PlanChanged, MutationConflict, RetriedMeanwhile, RateLimited, NotStoppable}
+	SourceNotRetryable, TaskDisabled, PlanChanged, MutationConflict, RetriedMeanwhile, RateLimited, NotStoppable, PauseChanged}
 
 // A Refusal is an attempt that was refused and wrote nothing. It is an error.
 type Refusal struct {
@@ -134,7 +135,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ql3_runmgmt_refusals_total", Help: "Refused mutations of Runs, by action and reason."}, []string{"action", "reason"}),
 	}
 	r.MustRegister(m.done, m.refusals)
-	for _, action := range []policy.Permission{policy.RetryRun, policy.StopRun} {
+	for _, action := range []policy.Permission{policy.RetryRun, policy.StopRun, policy.PauseTrigger, actionResume} {
 		for _, result := range []string{"new", "replayed"} {
 			m.done.WithLabelValues(string(action), result) // a counter that is there before it counts can be alerted on
 		}

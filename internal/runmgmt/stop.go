@@ -3,8 +3,6 @@ package runmgmt
 import (
 	"context"
 	"errors"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -64,12 +62,8 @@ func (s Stop) validate() error {
 	switch {
 	case s.MutationID == uuid.Nil || s.RunID == uuid.Nil || s.ProjectID == "":
 		return refuse(Invalid, "the form is incomplete; open the Run and begin again")
-	case strings.TrimSpace(s.Words) == "":
-		return refuse(Invalid, "a reason is missing; say why the Run is stopped")
-	case utf8.RuneCountInString(s.Words) > MaxWords:
-		return refuse(Invalid, "the reason has %d characters, at most %d are kept", utf8.RuneCountInString(s.Words), MaxWords)
 	}
-	return nil
+	return checkWords(s.Words, "say why the Run is stopped")
 }
 
 func (s Stop) commit(ctx context.Context, tx pgx.Tx, t target) (Made, error) {

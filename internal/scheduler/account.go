@@ -23,6 +23,7 @@ const (
 	WasSkipped     Verdict = "skipped"    // too late, by the misfire policy
 	WasCoalesced   Verdict = "coalesced"  // passed over together with others: a backlog is not replayed
 	WasSuperseded  Verdict = "superseded" // due when its revision was replaced, or its Project archived
+	WasPaused      Verdict = "paused"     // held back by somebody, for a reason
 	WasDisabled    Verdict = "disabled"
 	WasArchived    Verdict = "archived"
 	IsPending      Verdict = "pending"
@@ -88,7 +89,7 @@ type facts struct {
 	schedule            scheduleNow
 	revisions           []revisionFact // newest first
 	runs                map[int64]runFact
-	events              []eventFact // skipped, coalesced, superseded; in the order they were recorded
+	events              []eventFact // skipped, coalesced, superseded, paused; in the order they were recorded
 	turns               []turnFact  // archived and unarchived, oldest first
 	spells              []Spell
 }
@@ -98,6 +99,7 @@ type scheduleNow struct {
 	cursorMS         *int64
 	blocked, owner   *string
 	expiresMS        *int64
+	pausedBy, paused *string // who holds it back now, and why
 }
 
 type revisionFact struct {
@@ -214,6 +216,8 @@ func (f facts) pending(i *Instant) bool {
 func (f facts) judgePending(i *Instant) {
 	i.Verdict = IsPending
 	switch s := f.schedule; {
+	case s.paused != nil:
+		i.Verdict, i.Reason = WasPaused, "paused by "+*s.pausedBy+": "+*s.paused
 	case s.blocked != nil:
 		i.Verdict, i.Reason = IsBlocked, *s.blocked
 	case i.AtMS > f.nowMS:
@@ -229,9 +233,12 @@ func (f facts) judgePending(i *Instant) {
 
 func readFacts(ctx context.Context, q pg.Querier, project, trigger string, fromMS, toMS int64) (f facts, err error) {
 	s := &f.schedule
-	err = q.QueryRow(ctx, `SELECT `+pg.ClockMS+`, base_at_ms, trigger_revision, next_fire_at_ms, blocked_reason, claim_owner, claim_expires_at_ms
-		FROM trigger_schedules WHERE project_id = $1 AND trigger_id = $2`, project, trigger).
-		Scan(&f.nowMS, &s.baseMS, &s.revision, &s.cursorMS, &s.blocked, &s.owner, &s.expiresMS)
+	err = q.QueryRow(ctx, `
+		SELECT `+pg.ClockMS+`, s.base_at_ms, s.trigger_revision, s.next_fire_at_ms, s.blocked_reason, s.claim_owner, s.claim_expires_at_ms,
+			coalesce(u.name, u.email, u.subject), p.reason
+		FROM trigger_schedules s LEFT JOIN trigger_pauses p ON p.id = s.pause_id LEFT JOIN users u ON u.id = p.paused_by
+		WHERE s.project_id = $1 AND s.trigger_id = $2`, project, trigger).
+		Scan(&f.nowMS, &s.baseMS, &s.revision, &s.cursorMS, &s.blocked, &s.owner, &s.expiresMS, &s.pausedBy, &s.paused)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return f, ErrNotFound
 	}
@@ -285,7 +292,7 @@ func (f *facts) readEvents(ctx context.Context, q pg.Querier, project, trigger s
 	rows, err := q.Query(ctx, `
 		SELECT type, trigger_revision, first_at_ms, last_at_ms, lateness_ms, reason FROM (
 			SELECT * FROM schedule_events WHERE project_id = $1 AND trigger_id = $2 AND last_at_ms > $3
-			AND type IN ('skipped', 'coalesced', 'superseded') ORDER BY last_at_ms DESC LIMIT $4) e
+			AND type IN ('skipped', 'coalesced', 'superseded', 'paused') ORDER BY last_at_ms DESC LIMIT $4) e
 		WHERE first_at_ms <= $5 ORDER BY id`, project, trigger, f.fromMS, maxAccountFacts, f.toMS)
 	if err != nil {
 		return err

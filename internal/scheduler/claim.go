@@ -32,6 +32,7 @@ type Claim struct {
 	TriggerDigest   string
 	BaseAtMS        int64  // where the search starts while CursorMS is nil
 	CursorMS        *int64 // the instant that is due; nil before the first
+	CatchUp         bool   // it stands for all that a pause missed, and is admitted however late it is
 
 	TaskID          string
 	TaskRevision    int64
@@ -68,7 +69,7 @@ WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms
         claim_expires_at_ms = clock.ms + $2, state_version = s.state_version + 1, updated_at_ms = clock.ms
     FROM due, clock WHERE s.project_id = due.project_id AND s.trigger_id = due.trigger_id
     RETURNING s.ctid AS tid, s.claim_token, s.claim_version, s.claim_expires_at_ms, s.updated_at_ms, s.state_version,
-        s.trigger_revision, s.base_at_ms, s.blocked_reason, due.*
+        s.trigger_revision, s.base_at_ms, s.catch_up, s.blocked_reason, due.*
 ), takeovers AS (
     INSERT INTO schedule_events (project_id, trigger_id, trigger_revision, type, first_at_ms, last_at_ms, claim_owner, claim_version, reason, created_at_ms)
     SELECT project_id, trigger_id, trigger_revision, 'taken_over', next_fire_at_ms, next_fire_at_ms, $1, claim_version,
@@ -76,7 +77,7 @@ WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms
     FROM claimed WHERE taken_from IS NOT NULL AND blocked_reason IS NULL
 )
 SELECT project_id, project_version, trigger_id, tid, claim_token, claim_version, claim_expires_at_ms, updated_at_ms, state_version,
-    trigger_revision, content, content_digest, base_at_ms, next_fire_at_ms, task_id, task_revision, task_content_digest, task_name,
+    trigger_revision, content, content_digest, base_at_ms, next_fire_at_ms, catch_up, task_id, task_revision, task_content_digest, task_name,
     execution_id, execution_digest, coalesce(taken_from, '')
 FROM claimed ORDER BY coalesce(next_fire_at_ms, -1), project_id, trigger_id`
 
@@ -90,7 +91,7 @@ func claim(ctx context.Context, q pg.Querier, owner string, lease time.Duration,
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Claim, error) {
 		c := Claim{Owner: owner}
 		err := row.Scan(&c.ProjectID, &c.ProjectVersion, &c.TriggerID, &c.tid, &c.Token, &c.Version, &c.ExpiresAtMS, &c.AcquiredAtMS,
-			&c.StateVersion, &c.TriggerRevision, &c.TriggerContent, &c.TriggerDigest, &c.BaseAtMS, &c.CursorMS, &c.TaskID,
+			&c.StateVersion, &c.TriggerRevision, &c.TriggerContent, &c.TriggerDigest, &c.BaseAtMS, &c.CursorMS, &c.CatchUp, &c.TaskID,
 			&c.TaskRevision, &c.TaskDigest, &c.TaskName, &c.ExecutionID, &c.ExecutionDigest, &c.TakenFrom)
 		return c, err
 	})

@@ -148,6 +148,7 @@ type created struct {
 	ObservedMS      int64  `json:"observed_at_ms"`
 	ClaimVersion    int64  `json:"claim_version"`
 	ExecutionDigest string `json:"execution_digest"`
+	CatchUp         bool   `json:"catch_up,omitempty"` // it stands for what a pause missed
 }
 
 func admission(w work, nowMS int64) run.Admission {
@@ -156,7 +157,7 @@ func admission(w work, nowMS int64) run.Admission {
 		ProjectID: c.ProjectID, TaskID: c.TaskID, TaskRevision: c.TaskRevision, TaskName: c.TaskName, TaskSnapshotRef: c.ExecutionID,
 		Occurrence: occurrence(w), Actor: c.Owner, AtMS: nowMS,
 		Created: created{TriggerID: c.TriggerID, TriggerRevision: c.TriggerRevision, ScheduledForMS: w.decision.DueMS,
-			ObservedMS: w.decision.ObservedMS, ClaimVersion: c.Version, ExecutionDigest: c.ExecutionDigest},
+			ObservedMS: w.decision.ObservedMS, ClaimVersion: c.Version, ExecutionDigest: c.ExecutionDigest, CatchUp: c.CatchUp},
 	}
 }
 
@@ -169,7 +170,7 @@ func occurrence(w work) run.Occurrence {
 const advanceSQL = `
 UPDATE trigger_schedules s SET next_fire_at_ms = n.next, last_scheduled_at_ms = coalesce(n.scheduled, s.last_scheduled_at_ms),
     state_version = s.state_version + 1, claim_owner = NULL, claim_token = NULL, claim_expires_at_ms = NULL,
-    blocked_reason = NULL, updated_at_ms = n.at
+    catch_up = false, blocked_reason = NULL, updated_at_ms = n.at
 FROM unnest($1::tid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[]) AS n(tid, token, next, scheduled, at)
 WHERE s.ctid = n.tid AND s.claim_token = n.token`
 

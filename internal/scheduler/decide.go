@@ -60,7 +60,7 @@ func decide(c Claim, grace time.Duration) (Decision, error) {
 		return d, nil
 	}
 	d.Kind, d.DueMS = Admit, due
-	if content.Misfire == catalog.MisfireSkip && d.LatenessMS() > grace.Milliseconds() {
+	if content.Misfire == catalog.MisfireSkip && !c.CatchUp && d.LatenessMS() > grace.Milliseconds() {
 		d.Kind = Skip
 	}
 	if d.NextMS, err = nextAfter(schedule, d.ObservedMS); err != nil {

@@ -26,6 +26,7 @@ type fence struct {
 	stateVersion     int64
 	enabled          bool
 	cursorMS         *int64
+	catchUp          bool
 	scheduleRevision int64
 	projectStatus    string
 	projectVersion   int64
@@ -51,7 +52,7 @@ WITH locked AS MATERIALIZED (
     FOR UPDATE
 )
 SELECT s.tid, ` + pg.ClockMS + `, s.project_id, s.trigger_id, s.claim_owner, s.claim_token, s.claim_version, s.claim_expires_at_ms,
-    s.updated_at_ms, s.state_version, s.enabled, s.next_fire_at_ms, s.trigger_revision, p.status, p.version, t.current_revision,
+    s.updated_at_ms, s.state_version, s.enabled, s.next_fire_at_ms, s.catch_up, s.trigger_revision, p.status, p.version, t.current_revision,
     tr.enabled, tr.content, tr.content_digest, tr.task_id, tr.task_revision, tr.task_content_digest, task.content_digest,
     e.id, e.content_digest, e.content
 FROM locked s
@@ -86,7 +87,7 @@ func lock(ctx context.Context, tx pgx.Tx, list []work) ([]*fence, error) {
 
 func scanFence(row pgx.CollectableRow) (f fence, err error) {
 	err = row.Scan(&f.tid, &f.nowMS, &f.projectID, &f.triggerID, &f.owner, &f.token, &f.version, &f.expiresAtMS,
-		&f.acquiredAtMS, &f.stateVersion, &f.enabled, &f.cursorMS, &f.scheduleRevision, &f.projectStatus, &f.projectVersion, &f.headRevision,
+		&f.acquiredAtMS, &f.stateVersion, &f.enabled, &f.cursorMS, &f.catchUp, &f.scheduleRevision, &f.projectStatus, &f.projectVersion, &f.headRevision,
 		&f.triggerEnabled, &f.triggerContent, &f.triggerDigest, &f.taskID, &f.taskRevision, &f.taskDigest, &f.taskOwnDigest,
 		&f.executionID, &f.executionDigest, &f.executionContent)
 	return f, err
@@ -115,6 +116,7 @@ func broken(w work, now *fence) string {
 		{"state version", now.stateVersion == c.StateVersion},
 		{"schedule enabled", now.enabled},
 		{"cursor", sameInstant(now.cursorMS, c.CursorMS)},
+		{"catch up", now.catchUp == c.CatchUp},
 		{"schedule revision", now.scheduleRevision == c.TriggerRevision},
 		{"project status", now.projectStatus == "active"},
 		{"project version", now.projectVersion == c.ProjectVersion},

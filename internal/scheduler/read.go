@@ -25,6 +25,7 @@ type State string
 
 // The states of a Schedule, the first that fits.
 const (
+	Paused   State = "paused"    // somebody holds its Trigger back
 	Disabled State = "disabled"  // its Project, Task or Trigger is
 	Blocked  State = "blocked"   // it cannot be decided
 	Claimed  State = "claimed"   // a replica is deciding it
@@ -34,10 +35,10 @@ const (
 )
 
 // States lists every State, what needs a look first.
-func States() []State { return []State{Blocked, Due, Claimed, Waiting, NeverRun, Disabled} }
+func States() []State { return []State{Blocked, Due, Paused, Claimed, Waiting, NeverRun, Disabled} }
 
 // stateSQL is a Schedule's State; s is trigger_schedules and clock.ms the database clock.
-const stateSQL = `CASE WHEN NOT s.enabled THEN 'disabled' WHEN s.blocked_reason IS NOT NULL THEN 'blocked'
+const stateSQL = `CASE WHEN s.pause_id IS NOT NULL THEN 'paused' WHEN NOT s.enabled THEN 'disabled' WHEN s.blocked_reason IS NOT NULL THEN 'blocked'
     WHEN s.claim_expires_at_ms > clock.ms THEN 'claimed' WHEN coalesce(s.next_fire_at_ms, -1) <= clock.ms THEN 'due'
     WHEN s.last_scheduled_at_ms IS NULL THEN 'never_run' ELSE 'waiting' END`
 
@@ -56,6 +57,10 @@ type Summary struct {
 	ClaimExpires  *int64      `json:"claimExpiresAtMs"`
 	LastRunID     *uuid.UUID  `json:"lastRunId"`
 	LastRunStatus *run.Status `json:"lastRunStatus"`
+	PauseID       *uuid.UUID  `json:"pauseId"` // with the three below: who holds it back now, since when, and why
+	PausedBy      *string     `json:"pausedBy"`
+	PausedMS      *int64      `json:"pausedAtMs"`
+	PauseReason   *string     `json:"pauseReason"`
 	Content       string      `json:"-"`
 }
 
@@ -99,15 +104,18 @@ type Page struct {
 }
 
 const summaryColumns = `s.project_id, s.trigger_id, s.trigger_revision, s.state, s.blocked_reason, g.task_id, g.task_revision,
-    s.next_fire_at_ms, s.last_scheduled_at_ms, s.claim_owner, s.claim_expires_at_ms, last.id, last.status, g.content`
+    s.next_fire_at_ms, s.last_scheduled_at_ms, s.claim_owner, s.claim_expires_at_ms, last.id, last.status,
+    s.pause_id, coalesce(pauser.name, pauser.email, pauser.subject), pause.paused_at_ms, pause.reason, g.content`
 
 // judged is every Schedule with its state; it needs clock.
 const judged = `SELECT s.*, ` + stateSQL + ` AS state, CASE WHEN s.enabled THEN coalesce(s.next_fire_at_ms, -1) ELSE 9007199254740991 END AS sort
     FROM trigger_schedules s CROSS JOIN clock`
 
-const lastRun = `LEFT JOIN LATERAL (SELECT r.id, r.status FROM runs r
+// alongside is what a summary says besides the Schedule itself.
+const alongside = `LEFT JOIN LATERAL (SELECT r.id, r.status FROM runs r
     WHERE r.project_id = s.project_id AND r.trigger_id = s.trigger_id AND r.scheduled_for_ms = s.last_scheduled_at_ms
-    ORDER BY r.created_at_ms DESC LIMIT 1) last ON true`
+    ORDER BY r.created_at_ms DESC LIMIT 1) last ON true
+LEFT JOIN trigger_pauses pause ON pause.id = s.pause_id LEFT JOIN users pauser ON pauser.id = pause.paused_by`
 
 const listSQL = `
 WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms), page AS MATERIALIZED (
@@ -121,7 +129,7 @@ WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms), page AS MATERIALIZ
 SELECT ` + summaryColumns + `, s.sort, clock.ms
 FROM page s CROSS JOIN clock
 JOIN trigger_revisions g ON g.project_id = s.project_id AND g.trigger_id = s.trigger_id AND g.revision = s.trigger_revision
-` + lastRun + `
+` + alongside + `
 ORDER BY s.sort, s.project_id, s.trigger_id`
 
 // List returns at most n Schedules (1 to [MaxPage]) that match f, the next due first, from after on; disabled ones come

@@ -43,7 +43,7 @@ JOIN projects p ON p.id = s.project_id
 JOIN trigger_revisions g ON g.project_id = s.project_id AND g.trigger_id = s.trigger_id AND g.revision = s.trigger_revision
 JOIN task_definitions t ON t.project_id = g.project_id AND t.task_id = g.task_id
 JOIN task_definition_revisions head ON head.project_id = t.project_id AND head.task_id = t.task_id AND head.revision = t.current_revision
-` + lastRun + `
+` + alongside + `
 WHERE s.project_id = ANY($3)`
 
 // Get returns one Schedule. One outside projects is [ErrNotFound], exactly like one that does not exist.
