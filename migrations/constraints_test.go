@@ -40,7 +40,9 @@ INSERT INTO run_retry_policies VALUES ('00000000-0000-7000-8000-000000000001', 1
 INSERT INTO trigger_schedules (project_id, trigger_id, trigger_revision, enabled, base_at_ms, updated_at_ms) VALUES ('p', 'g', 1, true, 10, 10);
 INSERT INTO schedule_events (project_id, trigger_id, trigger_revision, type, created_at_ms) VALUES ('p', 'g', 1, 'skipped', 10);
 INSERT INTO replicas VALUES ('r', 'v', 10, 10, 0);
-INSERT INTO trigger_pauses (id, project_id, trigger_id, reason, paused_by, paused_at_ms) VALUES (gen_random_uuid(), 'p', 'g', 'why', gen_random_uuid(), 10);`
+INSERT INTO trigger_pauses (id, project_id, trigger_id, reason, paused_by, paused_at_ms) VALUES (gen_random_uuid(), 'p', 'g', 'why', gen_random_uuid(), 10);
+INSERT INTO run_batches (id, action, project_id, user_id, words, created_at_ms) VALUES (gen_random_uuid(), 'run.retry', 'p', gen_random_uuid(), 'why', 10);
+INSERT INTO run_batch_items VALUES (gen_random_uuid(), 1, gen_random_uuid(), 'failed', 1, 'd', gen_random_uuid());`
 
 const (
 	cron  = ` WHERE trigger_type = 'cron'`
@@ -134,6 +136,12 @@ var violations = map[string]struct {
 	"schedule_paused_is_not_enabled": {sql: `UPDATE trigger_schedules SET pause_id = gen_random_uuid()`},
 	"schedule_catch_up_has_cursor":   {sql: `UPDATE trigger_schedules SET catch_up = true`},
 
+	"batch_action_known":          {sql: `UPDATE run_batches SET action = 'run.forget'`},
+	"batch_words_bounded":         {sql: `UPDATE run_batches SET words = ''`},
+	"batch_submission_is_whole":   {sql: `UPDATE run_batches SET submitted_at_ms = 10`},
+	"batch_item_position_bounded": {sql: `UPDATE run_batch_items SET position = 51`},
+	"batch_item_version_positive": {sql: `UPDATE run_batch_items SET run_version = 0`},
+
 	"pause_reason_bounded":      {sql: `UPDATE trigger_pauses SET reason = ''`},
 	"pause_resumption_is_whole": {sql: `UPDATE trigger_pauses SET resumed_at_ms = 10`},
 	"pause_times_in_order":      {sql: `UPDATE trigger_pauses SET resumed_by = gen_random_uuid(), resumed_at_ms = 9, caught_up = false`},
@@ -160,7 +168,7 @@ func checksOf(t *testing.T, conn *pgx.Conn) map[string]string {
 }
 
 var definedTables = []string{"projects", "task_definitions", "task_definition_revisions", "task_execution_revisions", "triggers",
-	"trigger_revisions", "runs", "run_attempts", "run_events", "run_retry_policies", "trigger_schedules", "trigger_pauses", "schedule_events", "replicas"}
+	"trigger_revisions", "runs", "run_attempts", "run_events", "run_retry_policies", "trigger_schedules", "trigger_pauses", "run_batches", "run_batch_items", "schedule_events", "replicas"}
 
 // A CHECK without a case fails, so a new one brings its own.
 func TestEveryCheckRefusesWhatItNames(t *testing.T) {

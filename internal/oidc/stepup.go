@@ -97,7 +97,7 @@ type stepUpAsked struct {
 }
 
 func (a *stepUpAsked) fields() []any {
-	return []any{&a.kind, &a.session, &a.user, &a.purpose.Action, &a.purpose.ProjectID, &a.purpose.Items, &a.words}
+	return []any{&a.kind, &a.session, &a.user, &a.purpose.Action, &a.purpose.ProjectID, &a.purpose.Items, &a.purpose.Batch, &a.words}
 }
 
 // Ask is what a step-up is started for, from the page of the Run. Without a purpose it is a test, which makes no proof.
@@ -150,17 +150,20 @@ func beginStepUp(ctx context.Context, q pg.Querier, binder string, p *Provider, 
 	}
 	kind, action, project, items := forStepUp, &a.Purpose.Action, &a.Purpose.ProjectID, &a.Purpose.Items
 	if len(a.Purpose.Items) == 0 {
-		kind, action, project, items = forStepUpTest, nil, nil, nil
+		items = nil
+	}
+	if a.Purpose.Subject() == uuid.Nil {
+		kind, action, project = forStepUpTest, nil, nil
 	}
 	t := begun{binder: binder, state: random(), nonce: random()}
 	err = q.QueryRow(ctx, `
 		WITH clock AS MATERIALIZED (SELECT `+pg.ClockMS+` AS ms)
 		INSERT INTO auth_transactions (id, kind, state_hash, nonce_hash, binder_hash, issuer, client_id, route, created_at_ms, expires_at_ms,
-			session_id, user_id, action, project_id, purpose, words)
-		SELECT gen_random_uuid(), $1, $2, $3, $4, $5, $6, $7, ms, ms + $8, $9, $10, $11, $12, $13, $14 FROM clock
+			session_id, user_id, action, project_id, purpose, words, batch_id)
+		SELECT gen_random_uuid(), $1, $2, $3, $4, $5, $6, $7, ms, ms + $8, $9, $10, $11, $12, $13, $14, nullif($15, '00000000-0000-0000-0000-000000000000'::uuid) FROM clock
 		RETURNING id`,
 		kind, hash(t.state), hash(t.nonce), hash(binder), p.Issuer(), p.ClientID(), encoded, transactionMS, a.Session.ID, a.Session.UserID,
-		action, project, items, a.Words).Scan(&t.id)
+		action, project, items, a.Words, a.Purpose.Batch).Scan(&t.id)
 	if err != nil {
 		return begun{}, err
 	}
@@ -337,7 +340,7 @@ func (s *StepUp) prove(ctx context.Context, w http.ResponseWriter, t spent, a po
 	if err != nil {
 		return nil, err
 	}
-	s.config.Cookies.WriteFor(w, proofCookie(proof.Purpose.Action, proof.Purpose.Items[0].Run), proof.ID.String()+"."+secret, policy.ProofLifetimeMS*time.Millisecond)
+	s.config.Cookies.WriteFor(w, proofCookie(proof.Purpose.Action, proof.Purpose.Subject()), proof.ID.String()+"."+secret, policy.ProofLifetimeMS*time.Millisecond)
 	return proof, nil
 }
 
@@ -375,14 +378,15 @@ func advanceAuthTime(ctx context.Context, tx pgx.Tx, user uuid.UUID, a policy.As
 	return err
 }
 
-// proofCookie names the cookie of the proof for action on run: each has its own, so that tabs do not disturb each other.
-func proofCookie(action policy.Permission, run uuid.UUID) string {
-	return "proof_" + strings.TrimPrefix(string(action), "run.") + "_" + run.String()[24:]
+// proofCookie names the cookie of the proof for action on a Run or a batch: each has its own, so that tabs do not disturb
+// each other.
+func proofCookie(action policy.Permission, subject uuid.UUID) string {
+	return "proof_" + strings.TrimPrefix(string(action), "run.") + "_" + subject.String()[24:]
 }
 
-// Shown is the proof that the browser shows for action on run, and the hash of its cookie; false if it shows none.
-func (s *StepUp) Shown(r *http.Request, action policy.Permission, run uuid.UUID) (proof uuid.UUID, cookieHash []byte, ok bool) {
-	id, secret, _ := strings.Cut(s.config.Cookies.Read(r, proofCookie(action, run)), ".")
+// Shown is the proof that the browser shows for action on a Run or a batch, and the hash of its cookie; false if it shows none.
+func (s *StepUp) Shown(r *http.Request, action policy.Permission, subject uuid.UUID) (proof uuid.UUID, cookieHash []byte, ok bool) {
+	id, secret, _ := strings.Cut(s.config.Cookies.Read(r, proofCookie(action, subject)), ".")
 	proof, err := uuid.Parse(id)
 	if err != nil || secret == "" {
 		return uuid.Nil, nil, false
@@ -390,9 +394,9 @@ func (s *StepUp) Shown(r *http.Request, action policy.Permission, run uuid.UUID)
 	return proof, hash(secret), true
 }
 
-// Forget takes the proof for action on run away from the browser, which has no more use for it.
-func (s *StepUp) Forget(w http.ResponseWriter, action policy.Permission, run uuid.UUID) {
-	s.config.Cookies.Write(w, proofCookie(action, run), "")
+// Forget takes the proof for action on a Run or a batch away from the browser, which has no more use for it.
+func (s *StepUp) Forget(w http.ResponseWriter, action policy.Permission, subject uuid.UUID) {
+	s.config.Cookies.Write(w, proofCookie(action, subject), "")
 }
 
 func stepUpEvent(actor policy.Actor, outcome policy.Outcome, p policy.Purpose, proof *policy.Proof) policy.AuditEvent {
@@ -400,6 +404,9 @@ func stepUpEvent(actor policy.Actor, outcome policy.Outcome, p policy.Purpose, p
 	if len(p.Items) > 0 {
 		e.RunID, e.RunVersion = &p.Items[0].Run, p.Items[0].Version
 		e.Detail = map[string]any{"action": p.Action}
+	}
+	if p.Batch != uuid.Nil {
+		e.Detail = map[string]any{"action": p.Action, "batch": p.Batch}
 	}
 	if proof != nil {
 		a := proof.Assurance

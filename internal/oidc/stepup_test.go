@@ -94,7 +94,7 @@ func TestStepUpMakesAProofForItsPurposeAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	id, cookieHash, ok := s.stepUp.Shown(s.request(), policy.RetryRun, s.purpose.Items[0].Run)
-	claim := policy.Claim{UserID: s.session.UserID, SessionID: s.session.ID, CookieHash: cookieHash, Action: policy.RetryRun, ProjectID: "ops", Run: s.purpose.Items[0].Run}
+	claim := policy.Claim{UserID: s.session.UserID, SessionID: s.session.ID, CookieHash: cookieHash, Action: policy.RetryRun, ProjectID: "ops", Subject: s.purpose.Items[0].Run}
 	if problem := p.Problem(claim); !ok || id != p.ID || problem != "" {
 		t.Errorf("the browser shows %v (%v), whose problem is %q, want the proof and none", id, ok, problem)
 	}

@@ -95,7 +95,7 @@ func spend(ctx context.Context, q pg.Querier, binder, state string, what ...purp
 		UPDATE auth_transactions SET consumed_at_ms = `+pg.ClockMS+`
 		WHERE state_hash = $1 AND binder_hash = $2 AND kind = ANY($3) AND consumed_at_ms IS NULL AND expires_at_ms > `+pg.ClockMS+`
 		RETURNING id, nonce_hash, issuer, client_id, route, created_at_ms, consumed_at_ms, kind, session_id, user_id, coalesce(action, ''),
-			coalesce(project_id, ''), purpose, coalesce(words, '')`,
+			coalesce(project_id, ''), purpose, coalesce(batch_id, '00000000-0000-0000-0000-000000000000'::uuid), coalesce(words, '')`,
 		hash(state), hash(binder), what).Scan(append([]any{&t.id, &t.nonceHash, &t.issuer, &t.clientID, &route, &t.begunAtMS, &t.spentAtMS}, t.stepUp.fields()...)...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return spent{}, whyNotSpent(ctx, q, binder, state, what)

@@ -22,11 +22,20 @@ type Item struct {
 	Digest  string    `json:"digest"` // of its execution revision
 }
 
-// Purpose is what a step-up is for: one action on a frozen set of Runs of one Project. One Run is a set of one.
+// Purpose is what a step-up is for: one action on one Run of a Project, or on a batch, which is a set of them frozen in rows.
 type Purpose struct {
 	Action    Permission
 	ProjectID string
-	Items     []Item
+	Items     []Item    // the Run; none of a batch
+	Batch     uuid.UUID // uuid.Nil of a Run
+}
+
+// Subject is the Run or the batch, or uuid.Nil of no purpose.
+func (p Purpose) Subject() uuid.UUID {
+	if p.Batch != uuid.Nil || len(p.Items) == 0 {
+		return p.Batch
+	}
+	return p.Items[0].Run
 }
 
 // Item returns what the purpose says of run.
@@ -91,18 +100,17 @@ type Claim struct {
 	CookieHash []byte
 	Action     Permission
 	ProjectID  string
-	Run        uuid.UUID
+	Subject    uuid.UUID // the Run or the batch
 }
 
 // Problem is why the proof is not good for c at the moment it was read, or "". It is pure: every fact is in the proof.
 func (p Proof) Problem(c Claim) Reason {
-	_, forRun := p.Purpose.Item(c.Run)
 	switch {
 	case p.UserID != c.UserID || p.SessionID != c.SessionID:
 		return ProofForeign
 	case len(c.CookieHash) == 0 || !bytes.Equal(p.CookieHash, c.CookieHash):
 		return ProofForeign
-	case p.Purpose.Action != c.Action || p.Purpose.ProjectID != c.ProjectID || !forRun:
+	case p.Purpose.Action != c.Action || p.Purpose.ProjectID != c.ProjectID || p.Purpose.Subject() != c.Subject:
 		return ProofOtherPurpose
 	case p.Assurance.Level != "multi_factor" && p.Assurance.Level != "hardware":
 		return ProofTooWeak
@@ -116,8 +124,10 @@ func (p Proof) Problem(c Claim) Reason {
 	return ""
 }
 
+const noUUID = `'00000000-0000-0000-0000-000000000000'::uuid`
+
 const proofSQL = `
-SELECT p.id, p.transaction_id, p.session_id, p.user_id, p.action, p.project_id, p.purpose, p.words, p.level, p.issuer, p.subject, p.client_id,
+SELECT p.id, p.transaction_id, p.session_id, p.user_id, p.action, p.project_id, p.purpose, coalesce(p.batch_id, ` + noUUID + `), p.words, p.level, p.issuer, p.subject, p.client_id,
     coalesce(p.acr, ''), p.amr, p.acrs, p.auth_time_s, p.second_factor, p.cookie_hash, p.created_at_ms, p.expires_at_ms, p.previewed_at_ms,
     p.consumed_at_ms, p.revoked_at_ms,
     s.revoked_at_ms IS NULL AND s.expires_at_ms > clock.ms AND s.last_seen_at_ms + s.idle_ms > clock.ms AND u.status = 'active', clock.ms
@@ -130,7 +140,7 @@ func ReadProof(ctx context.Context, q pg.Querier, id uuid.UUID) (p Proof, err er
 	defer pg.Wrap(&err, "policy.ReadProof(%s)", id)
 	a := &p.Assurance
 	err = q.QueryRow(ctx, proofSQL, id).Scan(&p.ID, &p.TransactionID, &p.SessionID, &p.UserID, &p.Purpose.Action, &p.Purpose.ProjectID,
-		&p.Purpose.Items, &p.Words, &a.Level, &a.Issuer, &a.Subject, &a.ClientID, &a.ACR, &a.AMR, &a.ACRS, &a.AuthTimeS, &a.SecondFactor,
+		&p.Purpose.Items, &p.Purpose.Batch, &p.Words, &a.Level, &a.Issuer, &a.Subject, &a.ClientID, &a.ACR, &a.AMR, &a.ACRS, &a.AuthTimeS, &a.SecondFactor,
 		&p.CookieHash, &p.CreatedAtMS, &p.ExpiresAtMS, &p.PreviewedAtMS, &p.ConsumedAtMS, &p.RevokedAtMS, &p.SessionLive, &p.NowMS)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Proof{}, ErrNoProof
@@ -145,14 +155,14 @@ func InsertProof(ctx context.Context, q pg.Querier, p *Proof) (err error) {
 	a := p.Assurance
 	return q.QueryRow(ctx, `
 		WITH clock AS MATERIALIZED (SELECT `+pg.ClockMS+` AS ms)
-		INSERT INTO step_up_proofs (id, transaction_id, session_id, user_id, action, project_id, purpose, words, level, issuer, subject, client_id,
+		INSERT INTO step_up_proofs (id, transaction_id, session_id, user_id, action, project_id, purpose, batch_id, words, level, issuer, subject, client_id,
 			acr, amr, acrs, auth_time_s, second_factor, cookie_hash, created_at_ms, expires_at_ms)
-		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, nullif($13, ''), $14, $15, $16::bigint, $17, $18, clock.ms,
+		SELECT $1, $2, $3, $4, $5, $6, $7, nullif($20, `+noUUID+`), $8, $9, $10, $11, $12, nullif($13, ''), $14, $15, $16::bigint, $17, $18, clock.ms,
 			least($16::bigint * 1000 + $19, clock.ms + $19, s.expires_at_ms)
 		FROM clock, console_sessions s WHERE s.id = $3
 		RETURNING created_at_ms, expires_at_ms`,
-		p.ID, p.TransactionID, p.SessionID, p.UserID, p.Purpose.Action, p.Purpose.ProjectID, p.Purpose.Items, p.Words, a.Level, a.Issuer, a.Subject,
-		a.ClientID, a.ACR, a.AMR, a.ACRS, a.AuthTimeS, a.SecondFactor, p.CookieHash, ProofLifetimeMS).Scan(&p.CreatedAtMS, &p.ExpiresAtMS)
+		p.ID, p.TransactionID, p.SessionID, p.UserID, p.Purpose.Action, p.Purpose.ProjectID, orNothing(p.Purpose.Items), p.Words, a.Level, a.Issuer, a.Subject,
+		a.ClientID, a.ACR, a.AMR, a.ACRS, a.AuthTimeS, a.SecondFactor, p.CookieHash, ProofLifetimeMS, p.Purpose.Batch).Scan(&p.CreatedAtMS, &p.ExpiresAtMS)
 }
 
 // ConsumeProof spends the proof for mutation, in the transaction that does what it was made for. It reports false when
@@ -164,6 +174,14 @@ func ConsumeProof(ctx context.Context, tx pgx.Tx, id, mutation uuid.UUID) (ok bo
 		WHERE id = $1 AND consumed_at_ms IS NULL AND revoked_at_ms IS NULL AND expires_at_ms > clock.ms AND auth_time_s * 1000 + $3 > clock.ms`,
 		id, mutation, ProofLifetimeMS)
 	return tag.RowsAffected() == 1, err
+}
+
+// orNothing is NULL instead of an empty list.
+func orNothing(items []Item) any {
+	if len(items) == 0 {
+		return nil
+	}
+	return items
 }
 
 // FirstPreview marks the proof as previewed and reports whether this was the first time, which alone is audited.

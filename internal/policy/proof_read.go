@@ -13,7 +13,8 @@ import (
 type LiveProof struct {
 	Action    Permission
 	ProjectID string
-	Items     []Item
+	Items     []Item    // none of a batch
+	Batch     uuid.UUID // uuid.Nil of a Run
 	Level     string
 	SessionID uuid.UUID
 	LeftMS    int64
@@ -24,7 +25,7 @@ func LiveProofs(ctx context.Context, q pg.Querier, user uuid.UUID) (_ []LiveProo
 	defer pg.Wrap(&err, "policy.LiveProofs(%s)", user)
 	rows, err := q.Query(ctx, `
 		WITH clock AS MATERIALIZED (SELECT `+pg.ClockMS+` AS ms)
-		SELECT p.action, p.project_id, p.purpose, p.level, p.session_id, p.expires_at_ms - clock.ms FROM step_up_proofs p, clock
+		SELECT p.action, p.project_id, p.purpose, coalesce(p.batch_id, `+noUUID+`), p.level, p.session_id, p.expires_at_ms - clock.ms FROM step_up_proofs p, clock
 		WHERE p.user_id = $1 AND p.created_at_ms > clock.ms - $2 AND p.expires_at_ms > clock.ms AND p.consumed_at_ms IS NULL AND p.revoked_at_ms IS NULL
 		ORDER BY p.created_at_ms DESC LIMIT 100`, user, ProofLifetimeMS)
 	if err != nil {

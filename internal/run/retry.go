@@ -52,30 +52,44 @@ FROM runs r
 LEFT JOIN task_execution_revisions e ON e.project_id = r.project_id AND e.task_id = r.task_id AND e.task_revision = r.task_revision
 LEFT JOIN task_definitions t ON t.project_id = r.project_id AND t.task_id = r.task_id
 LEFT JOIN task_definition_revisions head ON head.project_id = t.project_id AND head.task_id = t.task_id AND head.revision = t.current_revision
-WHERE r.project_id = $1 AND r.id = $2`
+WHERE r.project_id = $1 AND r.id = ANY($2) ORDER BY r.id`
 
 // ReadSource reads the Run without a lock. A Run of another Project is [ErrNotFound], like a missing one.
 func ReadSource(ctx context.Context, q pg.Querier, project string, id uuid.UUID) (_ Source, err error) {
 	defer pg.Wrap(&err, "run.ReadSource(%s)", id)
-	return source(ctx, q, sourceSQL, project, id)
-}
-
-// LockSource reads the Run and holds it until tx ends.
-func LockSource(ctx context.Context, tx pgx.Tx, project string, id uuid.UUID) (_ Source, err error) {
-	defer pg.Wrap(&err, "run.LockSource(%s)", id)
-	return source(ctx, tx, sourceSQL+" FOR UPDATE OF r", project, id)
-}
-
-func source(ctx context.Context, q pg.Querier, sql, project string, id uuid.UUID) (Source, error) {
-	rows, err := q.Query(ctx, sql, project, id)
+	list, err := sourcesOf(ctx, q, sourceSQL, project, []uuid.UUID{id})
+	if err == nil && len(list) == 0 {
+		err = ErrNotFound
+	}
 	if err != nil {
 		return Source{}, err
 	}
-	s, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Source])
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Source{}, ErrNotFound
+	return list[id], nil
+}
+
+// ReadSources reads those of the Runs that the Project has, without a lock.
+func ReadSources(ctx context.Context, q pg.Querier, project string, ids []uuid.UUID) (_ map[uuid.UUID]Source, err error) {
+	defer pg.Wrap(&err, "run.ReadSources(%d)", len(ids))
+	return sourcesOf(ctx, q, sourceSQL, project, ids)
+}
+
+// LockSources reads those of the Runs that the Project has and holds them until tx ends, locked in the order of their ids.
+func LockSources(ctx context.Context, tx pgx.Tx, project string, ids []uuid.UUID) (_ map[uuid.UUID]Source, err error) {
+	defer pg.Wrap(&err, "run.LockSources(%d)", len(ids))
+	return sourcesOf(ctx, tx, sourceSQL+" FOR UPDATE OF r", project, ids)
+}
+
+func sourcesOf(ctx context.Context, q pg.Querier, sql, project string, ids []uuid.UUID) (map[uuid.UUID]Source, error) {
+	rows, err := q.Query(ctx, sql, project, ids)
+	if err != nil {
+		return nil, err
 	}
-	return s, err
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Source])
+	byID := make(map[uuid.UUID]Source, len(list))
+	for _, s := range list {
+		byID[s.ID] = s
+	}
+	return byID, err
 }
 
 // RetryCreated is the payload of run.created of a retry, and the whole identity of the mutation that made it.
@@ -94,6 +108,7 @@ type RetryCreated struct {
 	PlanDigest         string    `json:"plan_digest"` // of the execution revision
 	SourceDigest       string    `json:"source_digest"`
 	Reason             string    `json:"reason"`
+	BatchID            uuid.UUID `json:"batch_id,omitzero"` // of one that was made with others
 }
 
 // Retry is one retry as it is in the ledger.
@@ -149,15 +164,18 @@ func InsertRetry(ctx context.Context, tx pgx.Tx, c RetryCreated, requestID strin
 	return r, err
 }
 
-// RetriesSince counts the manual retries that user has made in project since sinceMS, and says when the oldest of them was.
-// Read in a SERIALIZABLE transaction, the count holds until it commits.
-func RetriesSince(ctx context.Context, q pg.Querier, project string, user uuid.UUID, sinceMS int64) (n int, oldestMS int64, err error) {
+// RetriesSince says when user made each manual retry in project since sinceMS, the oldest first. Read in a SERIALIZABLE
+// transaction, it holds until that commits.
+func RetriesSince(ctx context.Context, q pg.Querier, project string, user uuid.UUID, sinceMS int64) (_ []int64, err error) {
 	defer pg.Wrap(&err, "run.RetriesSince(%s)", project)
-	err = q.QueryRow(ctx, `
-		SELECT count(*), coalesce(min(created_at_ms), 0) FROM runs
-		WHERE project_id = $1 AND triggered_by = $2 AND created_at_ms > $3 AND trigger_type = 'run_manual_retry'`,
-		project, user.String(), sinceMS).Scan(&n, &oldestMS)
-	return n, oldestMS, err
+	rows, err := q.Query(ctx, `
+		SELECT created_at_ms FROM runs
+		WHERE project_id = $1 AND triggered_by = $2 AND created_at_ms > $3 AND trigger_type = 'run_manual_retry' ORDER BY created_at_ms`,
+		project, user.String(), sinceMS)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int64])
 }
 
 // RequestCancel records that a user wants the Run stopped. It never writes the status: whoever executes it does.

@@ -49,9 +49,9 @@ func (m *Manager) Aim(ctx context.Context, action policy.Permission, project str
 
 func never(action policy.Permission, s run.Source) *Refusal {
 	if action == policy.StopRun {
-		return stoppable(s)
+		return neverStopped(s)
 	}
-	if refusal := retryable(s); refusal != nil {
+	if refusal := neverRetried(s); refusal != nil {
 		return refusal
 	}
 	return unless(s.TaskEnabled, refuse(TaskDisabled, "the Task is disabled"))
@@ -73,7 +73,7 @@ func (m *Manager) PreviewStop(ctx context.Context, who Who, project string, id u
 	defer cancel()
 	var p StopPreview
 	err := pg.ReadTx(ctx, m.Pool, func(tx pgx.Tx) error {
-		proof, err := checkProof(ctx, tx, who, policy.StopRun, project, id)
+		proof, err := checkProof(ctx, tx, who, who.claim(policy.StopRun, project, id))
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (m *Manager) PreviewStop(ctx context.Context, who Who, project string, id u
 		if errors.Is(err, run.ErrNotFound) {
 			return refuse(NotFound, "there is no such Run")
 		}
-		p.Refusal = stoppable(p.Source)
+		p.Refusal = neverStopped(p.Source)
 		return err
 	})
 	if err != nil {

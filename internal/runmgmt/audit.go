@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/policy"
@@ -18,6 +19,7 @@ type target struct {
 	project  string
 	run      uuid.UUID
 	trigger  string
+	batch    uuid.UUID
 	version  int64
 	mutation uuid.UUID
 	words    string
@@ -40,11 +42,31 @@ func (m *Manager) refused(ctx context.Context, action policy.Permission, t targe
 	m.Metrics.refusals.WithLabelValues(string(action), string(refusal.Reason)).Inc()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
 	defer cancel()
-	if err := policy.WriteAudit(ctx, m.Pool, denied(action, t, refusal)); err != nil {
+	if err := m.auditDenied(ctx, action, t, refusal); err != nil {
 		m.Log.ErrorContext(ctx, "refusal not audited", "action", action, "mutation", t.mutation, "err", err)
 		return fmt.Errorf("%w: the refusal could not be recorded", ErrUnavailable)
 	}
 	return refusal
+}
+
+// auditDenied writes the row of a refusal; of a batch whose Runs were refused, one of each of those.
+func (m *Manager) auditDenied(ctx context.Context, action policy.Permission, t target, r *Refusal) error {
+	if len(r.Runs) == 0 {
+		return policy.WriteAudit(ctx, m.Pool, denied(action, t, r))
+	}
+	return pg.InTx(ctx, m.Pool, func(tx pgx.Tx) error {
+		for _, one := range r.Runs {
+			of := t
+			of.run, of.mutation = one.Run, one.Mutation
+			if one.Refusal.Source != nil {
+				of.version = one.Refusal.Source.Version
+			}
+			if err := policy.WriteAudit(ctx, tx, denied(action, of, one.Refusal)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func denied(action policy.Permission, t target, r *Refusal) policy.AuditEvent {
@@ -70,6 +92,9 @@ func (t target) event(action policy.Permission, outcome policy.Outcome) policy.A
 		Words: shorten(t.words), Detail: map[string]any{}}
 	if t.trigger != "" {
 		e.Detail["trigger"] = t.trigger
+	}
+	if t.batch != uuid.Nil {
+		e.Detail["batch"] = t.batch
 	}
 	e.RunID, e.MutationID, e.ProofID = present(t.run), present(t.mutation), present(t.who.ProofID)
 	return e

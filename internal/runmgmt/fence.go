@@ -44,7 +44,7 @@ func takeFence(ctx context.Context, tx pgx.Tx, project string, user uuid.UUID, p
 }
 
 // checkProof reads the proof by the database clock of now and refuses one that is not good for exactly this.
-func checkProof(ctx context.Context, q pg.Querier, who Who, action policy.Permission, project string, id uuid.UUID) (policy.Proof, error) {
+func checkProof(ctx context.Context, q pg.Querier, who Who, claim policy.Claim) (policy.Proof, error) {
 	if who.ProofID == uuid.Nil {
 		return policy.Proof{}, proofRefusal(policy.ProofMissing)
 	}
@@ -55,7 +55,7 @@ func checkProof(ctx context.Context, q pg.Querier, who Who, action policy.Permis
 	if err != nil {
 		return policy.Proof{}, err
 	}
-	if problem := proof.Problem(who.claim(action, project, id)); problem != "" {
+	if problem := proof.Problem(claim); problem != "" {
 		refusal := proofRefusal(problem)
 		if problem != policy.ProofForeign {
 			refusal.Words = proof.Words

@@ -97,7 +97,7 @@ func (m *Manager) Preview(ctx context.Context, who Who, project string, id uuid.
 }
 
 func preview(ctx context.Context, tx pgx.Tx, who Who, project string, id uuid.UUID) (p Preview, proof policy.Proof, err error) {
-	if proof, err = checkProof(ctx, tx, who, policy.RetryRun, project, id); err != nil {
+	if proof, err = checkProof(ctx, tx, who, who.claim(policy.RetryRun, project, id)); err != nil {
 		return p, proof, err
 	}
 	p.Source, err = run.ReadSource(ctx, tx, project, id)
@@ -118,24 +118,24 @@ func preview(ctx context.Context, tx pgx.Tx, who Who, project string, id uuid.UU
 
 // readVerdicts runs the retry's own checks, each by itself, so that all that is wrong is seen at once.
 func (p *Preview) readVerdicts(ctx context.Context, tx pgx.Tx, who Who, proof policy.Proof) error {
-	s, item := p.Source, mustItem(proof, p.Source.ID)
-	p.add("the Run can be retried", retryable(s))
-	p.add("it is as it was when you verified", unless(s.Version == item.Version, refuse(SourceChanged, "the Run is %s (version %d) now; it had version %d when you verified", s.Status, s.Version, item.Version)))
-	p.add("what would run is as it was when you verified", unless(s.ExecutionDigest == item.Digest, refuse(PlanChanged, "the execution revision is another one now")))
-	p.add("the Task is enabled", unless(s.TaskEnabled, refuse(TaskDisabled, "the Task has been disabled")))
-	n, oldestMS, err := run.RetriesSince(ctx, tx, s.ProjectID, who.user(), p.NowMS-QuotaWindow.Milliseconds())
+	s := p.Source
+	made, err := run.RetriesSince(ctx, tx, s.ProjectID, who.user(), p.NowMS-QuotaWindow.Milliseconds())
 	if err != nil {
 		return err
 	}
-	p.Quota = max(0, Quota-n)
-	limited := refuse(RateLimited, "you have made %d retries in this Project within a minute", n)
-	limited.RetryAfter = time.Duration(oldestMS+QuotaWindow.Milliseconds()-p.NowMS) * time.Millisecond
-	p.add("there is room in the quota", unless(p.Quota > 0, limited))
+	p.Quota = max(0, Quota-len(made))
+	p.Verdicts = append(retryVerdicts(s, proof.Purpose.Items[0]), Verdict{"there is room in the quota", limited(made, p.NowMS, 1)})
 	return nil
 }
 
-func (p *Preview) add(check string, r *Refusal) {
-	p.Verdicts = append(p.Verdicts, Verdict{Check: check, Refusal: r})
+// retryVerdicts are the checks of one Run.
+func retryVerdicts(s run.Source, verified policy.Item) []Verdict {
+	return []Verdict{
+		{"the Run can be retried", neverRetried(s)},
+		{"it is as it was when you verified", unless(s.Version == verified.Version, refuse(SourceChanged, "the Run is %s (version %d) now; it had version %d when you verified", s.Status, s.Version, verified.Version))},
+		{"what would run is as it was when you verified", unless(s.ExecutionDigest == verified.Digest, refuse(PlanChanged, "the execution revision is another one now"))},
+		{"the Task is enabled", unless(s.TaskEnabled, refuse(TaskDisabled, "the Task has been disabled"))},
+	}
 }
 
 func unless(ok bool, r *Refusal) *Refusal {
@@ -143,11 +143,6 @@ func unless(ok bool, r *Refusal) *Refusal {
 		return nil
 	}
 	return r
-}
-
-func mustItem(proof policy.Proof, id uuid.UUID) policy.Item {
-	item, _ := proof.Purpose.Item(id) // checkProof has seen that it is there
-	return item
 }
 
 func (p *Preview) readSince(ctx context.Context, tx pgx.Tx, who Who, _ policy.Proof) (err error) {
@@ -167,7 +162,7 @@ func (p *Preview) readSince(ctx context.Context, tx pgx.Tx, who Who, _ policy.Pr
 	rows, err := tx.Query(ctx, `
 		SELECT DISTINCT coalesce(u.name, u.email, u.subject) FROM step_up_proofs p JOIN users u ON u.id = p.user_id
 		WHERE p.consumed_at_ms IS NULL AND p.revoked_at_ms IS NULL AND p.expires_at_ms > `+pg.ClockMS+` AND p.project_id = $1
-			AND p.user_id <> $2 AND p.created_at_ms > `+pg.ClockMS+` - $4 AND p.purpose @> jsonb_build_array(jsonb_build_object('run', $3::text))`,
+			AND p.user_id <> $2 AND p.created_at_ms > `+pg.ClockMS+` - $4 AND (p.purpose @> jsonb_build_array(jsonb_build_object('run', $3::text)) OR p.batch_id IN (SELECT batch_id FROM run_batch_items WHERE run_id = $3::uuid))`,
 		s.ProjectID, who.user(), s.ID.String(), policy.ProofLifetimeMS)
 	if err != nil {
 		return err
@@ -176,27 +171,34 @@ func (p *Preview) readSince(ctx context.Context, tx pgx.Tx, who Who, _ policy.Pr
 	return err
 }
 
-func (p *Preview) readPlan(ctx context.Context, tx pgx.Tx, _ Who, _ policy.Proof) error {
-	s := p.Source
-	if retryable(s) != nil {
+func (p *Preview) readPlan(ctx context.Context, tx pgx.Tx, _ Who, _ policy.Proof) (err error) {
+	if neverRetried(p.Source) != nil {
 		return nil // its verdict says why; there is no plan to show
 	}
-	e, err := catalog.ParseExecution(s.ExecutionContent)
-	if err != nil {
+	if p.Plan, err = planOf(p.Source); err != nil {
 		return err
 	}
-	p.Plan = Plan{Command: e.Command, WorkingDirectory: e.WorkingDirectory, Timeout: e.Timeout(), ExecutionID: s.ExecutionID, ExecutionDigest: s.ExecutionDigest}
+	return p.readTask(ctx, tx)
+}
+
+// planOf is what would run, of a source whose execution was verified.
+func planOf(s run.Source) (Plan, error) {
+	e, err := catalog.ParseExecution(s.ExecutionContent)
+	if err != nil {
+		return Plan{}, err
+	}
+	p := Plan{Command: e.Command, WorkingDirectory: e.WorkingDirectory, Timeout: e.Timeout(), ExecutionID: s.ExecutionID, ExecutionDigest: s.ExecutionDigest}
 	if e.Placement != nil {
-		p.Plan.Requires = e.Placement.Requires
+		p.Requires = e.Placement.Requires
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Env)) {
 		if value := e.Env[name]; catalog.IsReference(value) {
-			p.Plan.Secrets = append(p.Plan.Secrets, Secret{Name: name, Reference: value})
+			p.Secrets = append(p.Secrets, Secret{Name: name, Reference: value})
 			continue
 		}
-		p.Plan.EnvNames = append(p.Plan.EnvNames, name)
+		p.EnvNames = append(p.EnvNames, name)
 	}
-	return p.readTask(ctx, tx)
+	return p, nil
 }
 
 // readTask reads the current note, and what has changed in the Task since the pinned revision.

@@ -4,10 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"hash/fnv"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -31,138 +28,50 @@ type Retry struct {
 	Words         string     // the reason
 }
 
-// Made is the Run that a mutation made.
-type Made struct {
-	RunID     uuid.UUID
-	AttemptID uuid.UUID
-	AtMS      int64
-	Replayed  bool // it was made before, by the same mutation
-}
-
 // Retry makes a new Run of the source, or says why not: a [*Refusal], [ErrUnavailable] or [ErrOutcomeUnknown].
 func (m *Manager) Retry(ctx context.Context, r Retry) (Made, error) {
-	if err := r.validate(); err != nil {
-		return Made{}, m.refused(ctx, policy.RetryRun, r.target(), err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, deadline)
-	defer cancel()
-	made, err := m.retry(ctx, r)
-	if err != nil {
-		return Made{}, m.refused(ctx, policy.RetryRun, r.target(), err)
-	}
-	m.Metrics.done.WithLabelValues(string(policy.RetryRun), result(made.Replayed)).Inc()
-	return made, nil
+	return m.single(ctx, mutation{who: r.Who, deed: retrying, project: r.ProjectID, words: r.Words, items: []item{{mutation: r.MutationID, run: r.RunID,
+		status: r.SourceStatus, version: r.SourceVersion, digest: r.PlanDigest, newest: r.NewestRetry}}})
 }
 
-func result(replayed bool) string {
-	if replayed {
-		return "replayed"
-	}
-	return "new"
-}
+var retrying = deed{action: policy.RetryRun, ask: "say why the Run is retried", quota: true,
+	never: neverRetried, changed: changedForRetry, find: findRetry, write: writeRetry}
 
-func (r Retry) validate() error {
-	switch {
-	case r.MutationID == uuid.Nil || r.RunID == uuid.Nil || r.ProjectID == "":
-		return refuse(Invalid, "the form is incomplete; open the Run and begin again")
-	}
-	return checkWords(r.Words, "say why the Run is retried")
-}
-
-func (r Retry) target() target {
-	return target{who: r.Who, project: r.ProjectID, run: r.RunID, mutation: r.MutationID, words: r.Words, version: r.SourceVersion}
-}
-
-// retry takes the locks that save conflicts and runs the one transaction under them.
-func (m *Manager) retry(ctx context.Context, r Retry) (made Made, err error) {
-	defer m.lockProject(r.ProjectID)()
-	err = pg.WithAdvisoryLock(ctx, m.Pool, lockKey(r.ProjectID), lockPatience, func(b pg.Beginner) error {
-		return pg.InTx(ctx, b, func(tx pgx.Tx) (err error) {
-			made, err = r.commit(ctx, tx)
-			return err
-		})
-	})
-	return made, err
-}
-
-// lockKey is the advisory lock of a Project's mutations, in a space of its own.
-func lockKey(project string) int64 {
-	h := fnv.New64a()
-	h.Write([]byte("ql3:run-management:" + project))
-	return int64(h.Sum64())
-}
-
-// commit is the transaction, in its order.
-func (r Retry) commit(ctx context.Context, tx pgx.Tx) (Made, error) {
-	fence, err := takeFence(ctx, tx, r.ProjectID, r.Who.user(), policy.RetryRun)
-	if err != nil {
-		return Made{}, err
-	}
-	if made, err := r.replay(ctx, tx); !errors.Is(err, run.ErrNotFound) {
-		return made, err
-	}
-	proof, err := checkProof(ctx, tx, r.Who, policy.RetryRun, r.ProjectID, r.RunID)
-	if err != nil {
-		return Made{}, err
-	}
-	if err := fence.checkBound(proof); err != nil {
-		return Made{}, err
-	}
-	source, err := run.LockSource(ctx, tx, r.ProjectID, r.RunID)
-	if errors.Is(err, run.ErrNotFound) {
-		return Made{}, refuse(NotFound, "there is no such Run")
-	}
-	if err != nil {
-		return Made{}, err
-	}
-	if err := r.check(proof, source); err != nil {
-		return Made{}, err
-	}
-	if err := checkQuota(ctx, tx, r.ProjectID, r.Who.user(), source.NowMS); err != nil {
-		return Made{}, err
-	}
-	return r.write(ctx, tx, fence, proof, source)
-}
-
-// replay answers with what the mutation made before, or with run.ErrNotFound.
-func (r Retry) replay(ctx context.Context, tx pgx.Tx) (Made, error) {
-	found, err := run.FindRetry(ctx, tx, r.ProjectID, r.MutationID)
+// findRetry answers with what the mutation made before, or with run.ErrNotFound.
+func findRetry(ctx context.Context, q pg.Querier, x mutation, i item) (Made, error) {
+	found, err := run.FindRetry(ctx, q, x.project, i.mutation)
 	if err != nil {
 		return Made{}, err
 	}
 	c := found.Created
-	if c.UserID != r.Who.user() || c.RetryOf != r.RunID || c.SourceStatus != r.SourceStatus || c.SourceVersion != r.SourceVersion ||
-		c.PlanDigest != r.PlanDigest || c.Reason != r.Words {
+	if c.UserID != x.who.user() || c.RetryOf != i.run || c.SourceStatus != i.status || c.SourceVersion != i.version ||
+		c.PlanDigest != i.digest || c.Reason != x.words {
 		refusal := refuse(MutationConflict, "this form was sent before with other content, and made a Run then")
 		refusal.Retry = &found.RunID
 		return Made{}, refusal
 	}
-	return Made{RunID: found.RunID, AttemptID: found.AttemptID, AtMS: found.AtMS, Replayed: true}, nil
+	return Made{Source: i.run, RunID: found.RunID, AttemptID: found.AttemptID, AtMS: found.AtMS, Replayed: true}, nil
 }
 
-// check compares the source with what the operator saw, and with what the proof was made for.
-func (r Retry) check(proof policy.Proof, s run.Source) error {
-	if refusal := retryable(s); refusal != nil {
-		return refusal.with(s)
-	}
-	item := mustItem(proof, r.RunID)
+// changedForRetry compares the source with what the operator saw, and with what the proof was made for.
+func changedForRetry(i item, verified policy.Item, s run.Source) *Refusal {
 	switch {
-	case s.Status != r.SourceStatus || s.Version != r.SourceVersion || s.Version != item.Version:
-		return refuse(SourceChanged, "the Run is %s (version %d) now; the preview showed %s (version %d)", s.Status, s.Version, r.SourceStatus, r.SourceVersion).with(s)
-	case s.ExecutionDigest != r.PlanDigest || s.ExecutionDigest != item.Digest:
-		return refuse(PlanChanged, "what would run is not what the preview showed").with(s)
+	case s.Status != i.status || s.Version != i.version || s.Version != verified.Version:
+		return refuse(SourceChanged, "the Run is %s (version %d) now; the preview showed %s (version %d)", s.Status, s.Version, i.status, i.version)
+	case s.ExecutionDigest != i.digest || s.ExecutionDigest != verified.Digest:
+		return refuse(PlanChanged, "what would run is not what the preview showed")
 	case !s.TaskEnabled:
-		return refuse(TaskDisabled, "the Task has been disabled").with(s)
-	case s.NewestRetry != nil && (r.NewestRetry == nil || *r.NewestRetry != *s.NewestRetry):
-		refusal := refuse(RetriedMeanwhile, "another retry of this Run has appeared since the preview").with(s)
+		return refuse(TaskDisabled, "the Task has been disabled")
+	case s.NewestRetry != nil && (i.newest == nil || *i.newest != *s.NewestRetry):
+		refusal := refuse(RetriedMeanwhile, "another retry of this Run has appeared since the preview")
 		refusal.Retry = s.NewestRetry
 		return refusal
 	}
 	return nil
 }
 
-// retryable says why a Run cannot be retried whatever an operator saw, or nil.
-func retryable(s run.Source) *Refusal {
+// neverRetried says why a Run cannot be retried whatever an operator saw, or nil.
+func neverRetried(s run.Source) *Refusal {
 	if refusal := retryableState(s.Status); refusal != nil {
 		return refusal
 	}
@@ -196,31 +105,24 @@ func (r *Refusal) with(s run.Source) *Refusal {
 	return r
 }
 
-// write consumes the proof and makes the Run, its Attempt, its Events and the allowed audit row.
-func (r Retry) write(ctx context.Context, tx pgx.Tx, f fence, proof policy.Proof, s run.Source) (Made, error) {
-	ok, err := policy.ConsumeProof(ctx, tx, proof.ID, r.MutationID)
-	if err != nil {
-		return Made{}, err
-	}
-	if !ok {
-		return Made{}, proofRefusal(policy.ProofExpired)
-	}
-	auditID := run.NewID(s.NowMS)
+// writeRetry makes the Run, its Attempt, its Events and the allowed audit row.
+func writeRetry(ctx context.Context, tx pgx.Tx, x mutation, i item, g grant, s run.Source) (Made, error) {
+	auditID := run.NewID(g.atMS)
 	retry, err := run.InsertRetry(ctx, tx, run.RetryCreated{
-		MutationID: r.MutationID, RetryOf: r.RunID, UserID: r.Who.user(), SourceStatus: s.Status, SourceVersion: s.Version, AuthenticationID: proof.ID,
-		AuditEventID: auditID, ProjectVersion: f.projectVersion, BindingVersion: f.bindingVersion, Role: string(f.role),
-		PlanDigest: s.ExecutionDigest, SourceDigest: sourceDigest(s), Reason: r.Words,
-	}, r.Who.Actor.RequestID, s.NowMS)
+		MutationID: i.mutation, RetryOf: i.run, UserID: x.who.user(), SourceStatus: s.Status, SourceVersion: s.Version, AuthenticationID: g.proof.ID,
+		AuditEventID: auditID, ProjectVersion: g.fence.projectVersion, BindingVersion: g.fence.bindingVersion, Role: string(g.fence.role),
+		PlanDigest: s.ExecutionDigest, SourceDigest: sourceDigest(s), Reason: x.words, BatchID: x.batch,
+	}, x.who.Actor.RequestID, g.atMS)
 	if err != nil {
 		return Made{}, err
 	}
-	event := allowed(policy.RetryRun, r.target(), f, proof)
+	event := allowed(policy.RetryRun, x.target(i), g.fence, g.proof)
 	event.ID = auditID
-	event.Detail = map[string]any{"new_run_id": retry.RunID, "plan_digest": s.ExecutionDigest, "source_status": s.Status}
+	event.Detail["new_run_id"], event.Detail["plan_digest"], event.Detail["source_status"] = retry.RunID, s.ExecutionDigest, s.Status
 	if err := policy.WriteAudit(ctx, tx, event); err != nil {
 		return Made{}, err
 	}
-	return Made{RunID: retry.RunID, AttemptID: retry.AttemptID, AtMS: retry.AtMS}, nil
+	return Made{Source: i.run, RunID: retry.RunID, AttemptID: retry.AttemptID, AtMS: retry.AtMS}, nil
 }
 
 // sourceDigest is over the facts of the source that its retry rests on.
@@ -231,15 +133,4 @@ func sourceDigest(s run.Source) string {
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "qinglong.retry-source.v1\x00%s\x00%s\x00%d\x00%s\x00%d", s.ID, s.Status, s.Version, s.SnapshotRef, finished))
 	return hex.EncodeToString(sum[:])
-}
-
-// checkQuota refuses the retry that would be one too many in the window, and says when a place is free.
-func checkQuota(ctx context.Context, q pg.Querier, project string, user uuid.UUID, nowMS int64) error {
-	n, oldestMS, err := run.RetriesSince(ctx, q, project, user, nowMS-QuotaWindow.Milliseconds())
-	if err != nil || n < Quota {
-		return err
-	}
-	refusal := refuse(RateLimited, "you have made %d retries in this Project within a minute, as many as are allowed", n)
-	refusal.RetryAfter = time.Duration(oldestMS+QuotaWindow.Milliseconds()-nowMS) * time.Millisecond
-	return refusal
 }

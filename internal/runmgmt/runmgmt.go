@@ -60,11 +60,12 @@ const (
 	RetriedMeanwhile      Reason = "retried_meanwhile"
 	RateLimited           Reason = "rate_limited"
 	NotStoppable          Reason = "not_stoppable" // the Run has ended, or was asked to stop before
+	RunsRefused           Reason = "runs_refused"  // of a batch: each of its Runs that was refused says why
 	PauseChanged          Reason = "pause_changed" // another pause holds the Trigger than the page showed
 )
 
 var reasons = []Reason{Invalid, StepUpRequired, AuthenticationChanged, Forbidden, NotFound, AuthorizationChanged, SourceChanged, SourceNotTerminal,
-	SourceNotRetryable, TaskDisabled, PlanChanged, MutationConflict, RetriedMeanwhile, RateLimited, NotStoppable, PauseChanged}
+	SourceNotRetryable, TaskDisabled, PlanChanged, MutationConflict, RetriedMeanwhile, RateLimited, NotStoppable, RunsRefused, PauseChanged}
 
 // A Refusal is an attempt that was refused and wrote nothing. It is an error.
 type Refusal struct {
@@ -74,7 +75,15 @@ type Refusal struct {
 	Source     *run.Source   // the fresh facts, if the reader may see them
 	Retry      *uuid.UUID    // of RetriedMeanwhile and MutationConflict: the other Run
 	RetryAfter time.Duration // of RateLimited
+	Runs       []RunRefusal  // of RunsRefused: those that were refused; the others may be submitted without them
 	Words      string        // the reason given before a verification that is no longer good, if it was this browser's own
+}
+
+// RunRefusal is why one Run of a batch was refused.
+type RunRefusal struct {
+	Run      uuid.UUID
+	Mutation uuid.UUID
+	Refusal  *Refusal
 }
 
 func (r *Refusal) Error() string { return string(r.Reason) + ": " + r.Detail }
@@ -111,8 +120,8 @@ type Who struct {
 
 func (w Who) user() uuid.UUID { return *w.Actor.UserID }
 
-func (w Who) claim(action policy.Permission, project string, id uuid.UUID) policy.Claim {
-	return policy.Claim{UserID: w.user(), SessionID: w.SessionID, CookieHash: w.CookieHash, Action: action, ProjectID: project, Run: id}
+func (w Who) claim(action policy.Permission, project string, subject uuid.UUID) policy.Claim {
+	return policy.Claim{UserID: w.user(), SessionID: w.SessionID, CookieHash: w.CookieHash, Action: action, ProjectID: project, Subject: subject}
 }
 
 // lockProject serialises this process's mutations of a Project. It saves conflicts; correctness never rests on it.

@@ -33,77 +33,29 @@ type cancelRequested struct {
 	ProjectVersion   int64     `json:"project_version"`
 	BindingVersion   int64     `json:"binding_version"`
 	Role             string    `json:"role"`
+	BatchID          uuid.UUID `json:"batch_id,omitzero"`
 }
 
 // Stop records that the Run is to stop; whoever executes it obeys. It returns a [*Refusal], [ErrUnavailable] or
 // [ErrOutcomeUnknown] when it does not. Sent again, the same mutation is answered as before.
 func (m *Manager) Stop(ctx context.Context, s Stop) (Made, error) {
-	t := target{who: s.Who, project: s.ProjectID, run: s.RunID, version: s.Version, mutation: s.MutationID, words: s.Words}
-	if err := s.validate(); err != nil {
-		return Made{}, m.refused(ctx, policy.StopRun, t, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, deadline)
-	defer cancel()
-	var made Made
-	err := pg.WithAdvisoryLock(ctx, m.Pool, lockKey(s.ProjectID), lockPatience, func(b pg.Beginner) error {
-		return pg.InTx(ctx, b, func(tx pgx.Tx) (err error) {
-			made, err = s.commit(ctx, tx, t)
-			return err
-		})
-	})
-	if err != nil {
-		return Made{}, m.refused(ctx, policy.StopRun, t, err)
-	}
-	m.Metrics.done.WithLabelValues(string(policy.StopRun), result(made.Replayed)).Inc()
-	return made, nil
+	return m.single(ctx, mutation{who: s.Who, deed: stopping, project: s.ProjectID, words: s.Words,
+		items: []item{{mutation: s.MutationID, run: s.RunID, version: s.Version}}})
 }
 
-func (s Stop) validate() error {
-	switch {
-	case s.MutationID == uuid.Nil || s.RunID == uuid.Nil || s.ProjectID == "":
-		return refuse(Invalid, "the form is incomplete; open the Run and begin again")
-	}
-	return checkWords(s.Words, "say why the Run is stopped")
-}
+var stopping = deed{action: policy.StopRun, ask: "say why the Run is stopped",
+	never: neverStopped, changed: changedForStop, find: findStopOf, write: writeStop}
 
-func (s Stop) commit(ctx context.Context, tx pgx.Tx, t target) (Made, error) {
-	f, err := takeFence(ctx, tx, s.ProjectID, s.Who.user(), policy.StopRun)
+// findStopOf answers with what the mutation recorded before, or with run.ErrNotFound.
+func findStopOf(ctx context.Context, q pg.Querier, x mutation, i item) (Made, error) {
+	c, atMS, err := findStop(ctx, q, x.project, i.mutation)
 	if err != nil {
 		return Made{}, err
 	}
-	if made, err := s.replay(ctx, tx); !errors.Is(err, run.ErrNotFound) {
-		return made, err
-	}
-	proof, err := checkProof(ctx, tx, s.Who, policy.StopRun, s.ProjectID, s.RunID)
-	if err != nil {
-		return Made{}, err
-	}
-	if err := f.checkBound(proof); err != nil {
-		return Made{}, err
-	}
-	source, err := run.LockSource(ctx, tx, s.ProjectID, s.RunID)
-	if errors.Is(err, run.ErrNotFound) {
-		return Made{}, refuse(NotFound, "there is no such Run")
-	}
-	if err != nil {
-		return Made{}, err
-	}
-	if err := s.check(proof, source); err != nil {
-		return Made{}, err
-	}
-	return s.write(ctx, tx, t, f, proof, source)
-}
-
-// replay answers with what the mutation recorded before, or with run.ErrNotFound.
-func (s Stop) replay(ctx context.Context, tx pgx.Tx) (Made, error) {
-	c, atMS, err := findStop(ctx, tx, s.ProjectID, s.MutationID)
-	if err != nil {
-		return Made{}, err
-	}
-	if c.run != s.RunID || c.UserID != s.Who.user() || c.Version != s.Version || c.Reason != s.Words {
+	if c.run != i.run || c.UserID != x.who.user() || c.Version != i.version || c.Reason != x.words {
 		return Made{}, refuse(MutationConflict, "this form was sent before with other content")
 	}
-	return Made{RunID: s.RunID, AtMS: atMS, Replayed: true}, nil
+	return Made{Source: i.run, RunID: i.run, AtMS: atMS, Replayed: true}, nil
 }
 
 type foundStop struct {
@@ -122,8 +74,8 @@ func findStop(ctx context.Context, q pg.Querier, project string, mutation uuid.U
 	return f, atMS, err
 }
 
-// stoppable says why a Run cannot be asked to stop, or nil.
-func stoppable(s run.Source) *Refusal {
+// neverStopped says why a Run cannot be asked to stop, or nil.
+func neverStopped(s run.Source) *Refusal {
 	if refusal := stoppableState(s.Status); refusal != nil {
 		return refusal
 	}
@@ -146,36 +98,22 @@ func stoppableState(s run.Status) *Refusal {
 	return nil
 }
 
-func (s Stop) check(proof policy.Proof, source run.Source) error {
-	if refusal := stoppable(source); refusal != nil {
-		return refusal.with(source)
-	}
-	item := mustItem(proof, s.RunID)
-	// A running Run changes by itself: what was verified is which Run, not which state of it.
-	if source.ExecutionDigest != item.Digest {
-		return refuse(PlanChanged, "what runs is not what the verification was for").with(source)
-	}
-	return nil
+// changedForStop compares what runs. A running Run changes by itself: what was verified is which Run, not which state of it.
+func changedForStop(_ item, verified policy.Item, s run.Source) *Refusal {
+	return unless(s.ExecutionDigest == verified.Digest, refuse(PlanChanged, "what runs is not what the verification was for"))
 }
 
-func (s Stop) write(ctx context.Context, tx pgx.Tx, t target, f fence, proof policy.Proof, source run.Source) (Made, error) {
-	ok, err := policy.ConsumeProof(ctx, tx, proof.ID, s.MutationID)
-	if err != nil {
-		return Made{}, err
-	}
-	if !ok {
-		return Made{}, proofRefusal(policy.ProofExpired)
-	}
-	event := allowed(policy.StopRun, t, f, proof)
-	event.ID = run.NewID(source.NowMS)
-	event.RunVersion = source.Version
-	payload := cancelRequested{MutationID: s.MutationID, UserID: s.Who.user(), Version: s.Version, Reason: s.Words, AuthenticationID: proof.ID,
-		AuditEventID: event.ID, ProjectVersion: f.projectVersion, BindingVersion: f.bindingVersion, Role: string(f.role)}
-	if err := run.RequestCancel(ctx, tx, source, s.Who.user(), payload, source.NowMS); err != nil {
+func writeStop(ctx context.Context, tx pgx.Tx, x mutation, i item, g grant, s run.Source) (Made, error) {
+	event := allowed(policy.StopRun, x.target(i), g.fence, g.proof)
+	event.ID = run.NewID(g.atMS)
+	event.RunVersion = s.Version
+	payload := cancelRequested{MutationID: i.mutation, UserID: x.who.user(), Version: i.version, Reason: x.words, AuthenticationID: g.proof.ID,
+		AuditEventID: event.ID, ProjectVersion: g.fence.projectVersion, BindingVersion: g.fence.bindingVersion, Role: string(g.fence.role), BatchID: x.batch}
+	if err := run.RequestCancel(ctx, tx, s, x.who.user(), payload, g.atMS); err != nil {
 		return Made{}, err
 	}
 	if err := policy.WriteAudit(ctx, tx, event); err != nil {
 		return Made{}, err
 	}
-	return Made{RunID: s.RunID, AtMS: source.NowMS}, nil
+	return Made{Source: i.run, RunID: i.run, AtMS: g.atMS}, nil
 }
