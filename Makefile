@@ -8,6 +8,9 @@ ARGS ?=
 # GOTEST is how `make test` runs the tests; .ci/run puts one here that counts.
 GOTEST ?= go test
 PACKAGES ?= ./...
+# POSTGRES is the version of the server to use, such as 17; by default what is on this machine. .ci/setup fetches others.
+POSTGRES ?=
+POSTGRES_BIN = bin=$$(.ci/setup --print-bin $(POSTGRES)) && CONSOLE_POSTGRES_BIN=$$bin
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # The version is stamped here and not by the go command, which refuses to look at a
@@ -22,8 +25,8 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: build ## Run everything on this machine: database, identity provider, console (ARGS=…)
-	@bin=$$(.ci/setup --print-bin) && CONSOLE_POSTGRES_BIN=$$bin exec bin/console dev $(ARGS)
+run: build ## Run everything on this machine: database, identity provider, console (ARGS=…, POSTGRES=…)
+	@$(POSTGRES_BIN) exec bin/console dev $(ARGS)
 
 .PHONY: build
 build: ## Build bin/console
@@ -31,13 +34,17 @@ build: ## Build bin/console
 	$(BUILD) -o bin/console ./cmd/console
 
 .PHONY: test
-test: ## Run the tests, with the race detector (PACKAGES=…, ARGS=…)
+test: ## Run the tests, with the race detector (PACKAGES=…, ARGS=…, POSTGRES=17)
 ifneq ($(CI),)
 	@[[ -n "$(RACE)" ]] || { echo "test: no C compiler, so no race detector: CI must have one" >&2; exit 1; }
 else
 	@[[ -n "$(RACE)" ]] || echo "test: no C compiler, so these tests run without the race detector" >&2
 endif
-	@bin=$$(.ci/setup --print-bin) && CONSOLE_POSTGRES_BIN=$$bin $(GOTEST) $(RACE) $(ARGS) $(PACKAGES)
+	@$(POSTGRES_BIN) $(GOTEST) $(RACE) $(ARGS) $(PACKAGES)
+
+.PHONY: test-matrix
+test-matrix: ## Run the tests that use a database on PostgreSQL 15, 16, 17 and 18 (VERSIONS="16 18", PACKAGES=…)
+	@PACKAGES="$(PACKAGES)" GOTEST="$(GOTEST)" .ci/matrix $(VERSIONS)
 
 .PHONY: check
 check: generate-check format-check vet staticcheck ## Run every check but the tests
@@ -62,15 +69,19 @@ format-check:
 
 .PHONY: vet
 vet:
-	go vet -tags walks ./...
+	go vet -tags walks,ha ./...
 
 .PHONY: staticcheck
 staticcheck:
-	go tool staticcheck -tags walks ./...
+	go tool staticcheck -tags walks,ha ./...
 
 .PHONY: e2e
 e2e: ## Walk through the console in a real browser, behind real proxies (ARGS="-run TestWalks/development")
 	@.ci/walks $(ARGS)
+
+.PHONY: ha
+ha: ## Lose primaries under two replicas, on PostgreSQL 16 and 18 (6 min, VERSIONS=18)
+	@.ci/ha $(VERSIONS)
 
 .PHONY: check-alerts
 check-alerts: ## Check and test the Prometheus alert rules
@@ -86,7 +97,7 @@ bench-lateness: ## Measure how late one replica admits what is due (90 s)
 
 .PHONY: bench-claim
 bench-claim: ## Measure the claim beside a thousand, 100,000 and a million Schedules (5 min)
-	@bin=$$(.ci/setup --print-bin) && CONSOLE_POSTGRES_BIN=$$bin go test ./internal/scheduler -run '^$$' -bench '^BenchmarkClaim$$' -benchtime 200x -timeout 30m
+	@$(POSTGRES_BIN) go test ./internal/scheduler -run '^$$' -bench '^BenchmarkClaim$$' -benchtime 200x -timeout 30m
 
 .PHONY: seed-large
 seed-large: ## Fill the running development database with a million Schedules (ARGS="-runs 1000000")

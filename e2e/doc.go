@@ -6,5 +6,8 @@
 // The walks (walks_*, build tag walks, `make e2e`) go through it in a real browser, signed in by real providers and behind
 // real proxies, which run with the very files that docs/sso.md gives.
 //
+// The failovers (ha_*, build tag ha, `make ha`) take the primary away under two replicas, again and again. What they show
+// is in docs/proof.md.
+//
 // The benchmarks are tests as well: what they measure must also be right. See docs/benchmarks.md.
 package e2e

@@ -183,8 +183,9 @@ func (c *cluster) command(program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// waitReady waits until the server says in its pid file that it is ready. It is the
-// server's own word, and a foreign server on the port cannot say it.
+// waitReady waits until the server says in its pid file that it takes clients, as a
+// primary or as a standby. It is the server's own word, and a foreign server on the
+// port cannot say it.
 func (c *cluster) waitReady(ctx context.Context, p *process.Process) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -206,7 +207,8 @@ func (c *cluster) isReady(pid int) bool {
 		return false
 	}
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	return lines[0] == strconv.Itoa(pid) && strings.TrimSpace(lines[len(lines)-1]) == "ready"
+	said := strings.TrimSpace(lines[len(lines)-1])
+	return lines[0] == strconv.Itoa(pid) && (said == "ready" || said == "standby")
 }
 
 // choosePort returns the wanted port, or the remembered one, or a free one.

@@ -105,12 +105,15 @@ func TestStartAndStartAgain(t *testing.T) {
 	first := s.SuperuserURL()
 	settings := map[string]string{
 		"max_connections": "33", "fsync": "off", "listen_addresses": "127.0.0.1", "unix_socket_directories": "",
-		"server_encoding": "UTF8", "lc_collate": "C.UTF-8", "TimeZone": "UTC", "data_checksums": "on",
+		"server_encoding": "UTF8", "TimeZone": "UTC", "data_checksums": "on",
 	}
 	for name, want := range settings {
 		if got := ask(t, s, "SELECT current_setting('"+name+"')"); got != want {
 			t.Errorf("setting %s = %q, want %q", name, got, want)
 		}
+	}
+	if got := ask(t, s, "SELECT datcollate FROM pg_database WHERE datname = current_database()"); got != "C.UTF-8" {
+		t.Errorf("collation = %q, want C.UTF-8", got)
 	}
 	ask(t, s, "SELECT lo_from_bytea(4711, 'still here')::text")
 	if err := s.Stop(); err != nil {
