@@ -1,24 +1,18 @@
 package scheduler
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
-	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/run"
 )
 
 // ErrNotFound reports that there is no such Schedule, or none the reader may see.
 var ErrNotFound = errors.New("no such schedule")
-
-// MaxPage is the largest number of Schedules that one [List] returns.
-const MaxPage = 200
 
 // State is what a Schedule is doing, judged by the database clock.
 type State string
@@ -64,13 +58,6 @@ type Summary struct {
 	Content       string      `json:"-"`
 }
 
-// Filter says which Schedules a list is of. An empty field does not restrict, except Projects.
-type Filter struct {
-	Projects []string
-	State    State
-	Text     string // part of the Trigger's or the Task's id
-}
-
 // Cursor is a position in the list of Schedules, ordered by their next occurrence; one without comes last.
 type Cursor struct {
 	NextMS    int64 // [noNext] when there is none
@@ -96,13 +83,6 @@ func ParseCursor(s string) (Cursor, error) {
 	return c, nil
 }
 
-// Page is a part of a list. Next is where the following part begins, or nil at the end.
-type Page struct {
-	NowMS     int64 // the clock the states were judged by
-	Schedules []Summary
-	Next      *Cursor
-}
-
 const summaryColumns = `s.project_id, s.trigger_id, s.trigger_revision, s.state, s.blocked_reason, g.task_id, g.task_revision,
     s.next_fire_at_ms, s.last_scheduled_at_ms, s.claim_owner, s.claim_expires_at_ms, last.id, last.status,
     s.pause_id, coalesce(pauser.name, pauser.email, pauser.subject), pause.paused_at_ms, pause.reason, g.content`
@@ -116,50 +96,3 @@ const alongside = `LEFT JOIN LATERAL (SELECT r.id, r.status FROM runs r
     WHERE r.project_id = s.project_id AND r.trigger_id = s.trigger_id AND r.scheduled_for_ms = s.last_scheduled_at_ms
     ORDER BY r.created_at_ms DESC LIMIT 1) last ON true
 LEFT JOIN trigger_pauses pause ON pause.id = s.pause_id LEFT JOIN users pauser ON pauser.id = pause.paused_by`
-
-const listSQL = `
-WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms), page AS MATERIALIZED (
-    SELECT s.* FROM (` + judged + `) s
-    JOIN trigger_revisions g ON g.project_id = s.project_id AND g.trigger_id = s.trigger_id AND g.revision = s.trigger_revision
-    WHERE s.project_id = ANY($1) AND ($2 = '' OR s.state = $2)
-        AND ($3 = '' OR strpos(s.trigger_id, $3) > 0 OR strpos(g.task_id, $3) > 0)
-        AND ($4::bigint IS NULL OR (s.sort, s.project_id, s.trigger_id) > ($4, $5, $6))
-    ORDER BY s.sort, s.project_id, s.trigger_id LIMIT $7
-)
-SELECT ` + summaryColumns + `, s.sort, clock.ms
-FROM page s CROSS JOIN clock
-JOIN trigger_revisions g ON g.project_id = s.project_id AND g.trigger_id = s.trigger_id AND g.revision = s.trigger_revision
-` + alongside + `
-ORDER BY s.sort, s.project_id, s.trigger_id`
-
-// List returns at most n Schedules (1 to [MaxPage]) that match f, the next due first, from after on; disabled ones come
-// last. A Schedule that advances while its reader pages moves towards the end: it may be seen twice, never missed.
-func List(ctx context.Context, q pg.Querier, f Filter, after *Cursor, n int) (_ Page, err error) {
-	defer pg.Wrap(&err, "scheduler.List(%d projects)", len(f.Projects))
-	n = min(max(n, 1), MaxPage)
-	args := []any{f.Projects, f.State, strings.ToLower(f.Text), nil, "", "", n + 1}
-	if after != nil {
-		args[3], args[4], args[5] = after.NextMS, after.ProjectID, after.TriggerID
-	}
-	rows, err := q.Query(ctx, listSQL, args...)
-	if err != nil {
-		return Page{}, err
-	}
-	type row struct {
-		Summary
-		Sort, NowMS int64
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
-	if err != nil {
-		return Page{}, err
-	}
-	var page Page
-	for _, r := range list[:min(len(list), n)] {
-		page.NowMS, page.Schedules = r.NowMS, append(page.Schedules, r.Summary)
-	}
-	if len(list) > n {
-		last := list[n-1]
-		page.Next = &Cursor{NextMS: last.Sort, ProjectID: last.ProjectID, TriggerID: last.TriggerID}
-	}
-	return page, nil
-}

@@ -75,15 +75,20 @@ type Held struct {
 	ExpiresMS  int64  `json:"expiresAtMs"`
 }
 
-// Claims returns the live claims of projects, at most 100. Whatever is claimed is due, so the due index leads to them.
+// claimsSQL looks only at the head of what is due in each Project: what is claimed was the first that was due.
+const claimsSQL = `
+WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms)
+SELECT s.project_id, s.trigger_id, s.claim_owner, left(s.claim_token::text, 8), s.claim_version, s.updated_at_ms, s.claim_expires_at_ms
+FROM clock CROSS JOIN unnest($1::text[]) AS p(id) CROSS JOIN LATERAL (
+    SELECT * FROM trigger_schedules s WHERE s.project_id = p.id AND s.enabled AND coalesce(s.next_fire_at_ms, -1) <= (SELECT ms FROM clock)
+    ORDER BY coalesce(s.next_fire_at_ms, -1), s.trigger_id LIMIT greatest(5000 / cardinality($1::text[]), 300)) s
+WHERE s.claim_expires_at_ms > clock.ms
+ORDER BY coalesce(s.next_fire_at_ms, -1), s.project_id, s.trigger_id LIMIT $2`
+
+// Claims returns live claims of projects, those on what was due first, at most 100.
 func Claims(ctx context.Context, q pg.Querier, projects []string) (_ []Held, err error) {
 	defer pg.Wrap(&err, "scheduler.Claims(%d projects)", len(projects))
-	rows, err := q.Query(ctx, `
-		WITH clock AS MATERIALIZED (SELECT `+pg.ClockMS+` AS ms)
-		SELECT s.project_id, s.trigger_id, s.claim_owner, left(s.claim_token::text, 8), s.claim_version, s.updated_at_ms, s.claim_expires_at_ms
-		FROM trigger_schedules s CROSS JOIN clock
-		WHERE s.enabled AND coalesce(s.next_fire_at_ms, -1) <= clock.ms AND s.claim_expires_at_ms > clock.ms AND s.project_id = ANY($1)
-		ORDER BY coalesce(s.next_fire_at_ms, -1), s.project_id, s.trigger_id LIMIT $2`, projects, maxClaims)
+	rows, err := q.Query(ctx, claimsSQL, projects, maxClaims)
 	if err != nil {
 		return nil, err
 	}
@@ -100,17 +105,26 @@ type Health struct {
 	Schedules    int   `json:"schedules"` // enabled ones
 }
 
+// healthSQL counts Project by Project, each by its own index, until it has seen enough. The one that waits longest is
+// looked for behind as many claims as a few replicas hold.
 const healthSQL = `
 WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms), ripe AS MATERIALIZED (
-    SELECT s.next_fire_at_ms, s.claim_expires_at_ms > clock.ms AS held FROM trigger_schedules s CROSS JOIN clock
-    WHERE s.enabled AND coalesce(s.next_fire_at_ms, -1) <= clock.ms AND s.blocked_reason IS NULL AND s.project_id = ANY($1)
-    ORDER BY coalesce(s.next_fire_at_ms, -1) LIMIT $2
+    SELECT s.* FROM unnest($1::text[]) AS p(id) CROSS JOIN LATERAL (
+        SELECT s.claim_expires_at_ms FROM trigger_schedules s
+        WHERE s.project_id = p.id AND s.enabled AND coalesce(s.next_fire_at_ms, -1) <= (SELECT ms FROM clock) AND s.blocked_reason IS NULL
+        ORDER BY coalesce(s.next_fire_at_ms, -1) LIMIT $2) s LIMIT $2
 )
-SELECT clock.ms, (SELECT count(*) FROM ripe WHERE held IS NOT TRUE),
-    coalesce((SELECT clock.ms - min(next_fire_at_ms) FROM ripe WHERE held IS NOT TRUE), 0),
-    (SELECT count(*) FROM ripe WHERE held),
-    (SELECT count(*) FROM (SELECT FROM trigger_schedules WHERE enabled AND blocked_reason IS NOT NULL AND project_id = ANY($1) LIMIT $2) b),
-    (SELECT count(*) FROM (SELECT FROM trigger_schedules WHERE enabled AND project_id = ANY($1) LIMIT $2) e)
+SELECT clock.ms, (SELECT count(*) FROM ripe WHERE claim_expires_at_ms IS NULL OR claim_expires_at_ms <= clock.ms),
+    coalesce((SELECT clock.ms - min(s.next_fire_at_ms) FROM unnest($1::text[]) AS p(id) CROSS JOIN LATERAL (
+        SELECT s.next_fire_at_ms, s.claim_expires_at_ms FROM trigger_schedules s
+        WHERE s.project_id = p.id AND s.enabled AND coalesce(s.next_fire_at_ms, -1) <= (SELECT ms FROM clock) AND s.blocked_reason IS NULL
+        ORDER BY coalesce(s.next_fire_at_ms, -1) LIMIT 1000) s
+        WHERE s.claim_expires_at_ms IS NULL OR s.claim_expires_at_ms <= clock.ms), 0),
+    (SELECT count(*) FROM ripe WHERE claim_expires_at_ms > clock.ms),
+    (SELECT count(*) FROM (SELECT FROM unnest($1::text[]) AS p(id) CROSS JOIN LATERAL (
+        SELECT FROM trigger_schedules s WHERE s.project_id = p.id AND s.blocked_reason IS NOT NULL AND s.enabled LIMIT $2) s LIMIT $2) b),
+    (SELECT count(*) FROM (SELECT FROM unnest($1::text[]) AS p(id) CROSS JOIN LATERAL (
+        SELECT FROM trigger_schedules s WHERE s.project_id = p.id AND s.enabled ORDER BY coalesce(s.next_fire_at_ms, -1) LIMIT $2) s LIMIT $2) e)
 FROM clock`
 
 // ReadHealth judges the Schedules of projects.
@@ -135,11 +149,16 @@ func Upcoming(ctx context.Context, q pg.Querier, projects []string, span time.Du
 	defer pg.Wrap(&err, "scheduler.Upcoming(%d projects, %s)", len(projects), span)
 	rows, err := q.Query(ctx, `
 		WITH clock AS MATERIALIZED (SELECT `+pg.ClockMS+` AS ms)
-		SELECT s.project_id, s.trigger_id, s.next_fire_at_ms, clock.ms + $2, g.content FROM clock CROSS JOIN trigger_schedules s
+		, next AS MATERIALIZED (
+			SELECT s.* FROM unnest($1::text[]) AS p(id) CROSS JOIN LATERAL (
+				SELECT s.project_id, s.trigger_id, s.trigger_revision, s.next_fire_at_ms FROM trigger_schedules s
+				WHERE s.project_id = p.id AND s.enabled AND coalesce(s.next_fire_at_ms, -1) > (SELECT ms FROM clock)
+					AND coalesce(s.next_fire_at_ms, -1) <= (SELECT ms FROM clock) + $2 AND s.blocked_reason IS NULL
+				ORDER BY coalesce(s.next_fire_at_ms, -1), s.trigger_id LIMIT $3) s
+			ORDER BY s.next_fire_at_ms, s.project_id, s.trigger_id LIMIT $3)
+		SELECT s.project_id, s.trigger_id, s.next_fire_at_ms, clock.ms + $2, g.content FROM clock CROSS JOIN next s
 		JOIN trigger_revisions g ON g.project_id = s.project_id AND g.trigger_id = s.trigger_id AND g.revision = s.trigger_revision
-		WHERE s.enabled AND coalesce(s.next_fire_at_ms, -1) > clock.ms AND coalesce(s.next_fire_at_ms, -1) <= clock.ms + $2
-			AND s.blocked_reason IS NULL AND s.project_id = ANY($1)
-		ORDER BY coalesce(s.next_fire_at_ms, -1), s.project_id, s.trigger_id LIMIT $3`, projects, span.Milliseconds(), maxUpcoming)
+		ORDER BY s.next_fire_at_ms, s.project_id, s.trigger_id`, projects, span.Milliseconds(), maxUpcoming)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,8 +81,8 @@ func TestStates(t *testing.T) {
 				t.Errorf("Get(%s).State = %q, %v, want %q", tt.trigger, got.State, err, tt.want)
 			}
 			list, err := scheduler.List(t.Context(), q, scheduler.Filter{Projects: []string{"ops"}, State: tt.want, Text: tt.trigger}, nil, 10)
-			if diff := cmp.Diff([]string{tt.trigger}, names(list.Schedules)); err != nil || diff != "" {
-				t.Errorf("List(state %s): %v (-want +got)\n%s", tt.want, err, diff)
+			if !slices.Contains(names(list.Schedules), tt.trigger) {
+				t.Errorf("List(state %s) = %v, %v, want %s among them", tt.want, names(list.Schedules), err, tt.trigger)
 			}
 		})
 	}
@@ -125,7 +126,7 @@ func TestListFindsText(t *testing.T) {
 	d := pgtest.New(t)
 	runtest.Publish(t, d, readManifest)
 	q := d.Pool(t, migrations.RoleConsole)
-	for text, want := range map[string]int{"": 4, "night": 1, "NIGHT": 1, "report": 3, "%": 0, "_": 0, "digest": 1} {
+	for text, want := range map[string]int{"": 4, "often": 1, "OFTEN": 1, "report": 3, "nightly r": 3, "%": 0, "_": 0, "digest": 1} {
 		page, err := scheduler.List(t.Context(), q, scheduler.Filter{Projects: []string{"ops", "growth"}, Text: text}, nil, 10)
 		if err != nil || len(page.Schedules) != want {
 			t.Errorf("List(text %q) = %v, %v, want %d of them", text, names(page.Schedules), err, want)
