@@ -22,7 +22,12 @@ DROP INDEX ql3.trigger_schedules_blocked;
 CREATE INDEX trigger_schedules_blocked ON ql3.trigger_schedules (project_id, (coalesce(next_fire_at_ms, -1)), trigger_id)
     WHERE blocked_reason IS NOT NULL;
 
+-- What happened to claims is rare among what happened to instants.
+CREATE INDEX schedule_events_of_claims ON ql3.schedule_events (project_id, created_at_ms DESC, id DESC)
+    WHERE type IN ('taken_over', 'raced', 'failed');
+
 -- +goose Down
+DROP INDEX ql3.schedule_events_of_claims;
 DROP INDEX ql3.trigger_schedules_next, ql3.trigger_schedules_idle, ql3.trigger_schedules_blocked;
 CREATE INDEX trigger_schedules_blocked ON ql3.trigger_schedules (project_id, trigger_id) WHERE blocked_reason IS NOT NULL;
 DROP INDEX ql3.task_revisions_named, ql3.runs_retries_newest;

@@ -195,9 +195,28 @@ func TestLastHour(t *testing.T) {
 	if *h.MedianLateMS != 1 || *h.P99LateMS != 500 {
 		t.Errorf("lateness = %d, %d, want 1 and 500", *h.MedianLateMS, *h.P99LateMS)
 	}
+	first, last := h.Minutes[0], h.Minutes[59]
+	if first.ByStatus[run.Queued] != 1 || *first.MedianLateMS != 1 || *last.P99LateMS != 500 || h.Minutes[30].ByStatus != nil || h.Minutes[30].MedianLateMS != nil {
+		t.Errorf("LastHour().Minutes = %+v, want 1 ms late in the first and 500 ms in the last", h.Minutes)
+	}
 	none, err := run.LastHour(t.Context(), q, []string{"nowhere"}, now)
 	if err != nil || none.Admitted != 0 || none.MedianLateMS != nil {
 		t.Errorf("LastHour(nowhere) = %+v, %v, want nothing", none, err)
+	}
+}
+
+// Of more Runs than are looked at, the newest are, and of the minute in which looking stopped not all is known.
+func TestLastHourKnowsTheNewest(t *testing.T) {
+	w := newWorld(t)
+	runtest.Admit(t, w.Database, "ops", "hourly", w.nowMS-50*60_000, w.nowMS-50*60_000)
+	w.exec(`INSERT INTO runs (id, project_id, task_id, task_revision, task_name, task_snapshot_ref, trigger_id, trigger_revision,
+			trigger_content_digest, scheduled_for_ms, trigger_type, execution_origin, status, idempotency_key, created_at_ms, queued_at_ms)
+		SELECT gen_random_uuid(), project_id, task_id, task_revision, task_name, task_snapshot_ref, trigger_id, trigger_revision, trigger_content_digest,
+			n, 'cron', 'scheduled', 'queued', 'ql3:cron:v1:' || trigger_id || ':' || trigger_revision || ':' || n, at, at
+		FROM runs, generate_series(1, $2::int) n, LATERAL (SELECT $1::bigint - n % 3 * 60000 AS at) x`, w.nowMS, run.CountCap)
+	h, err := run.LastHour(t.Context(), w.super, []string{"ops"}, w.nowMS)
+	if err != nil || h.Capped == false || h.Admitted != run.CountCap || h.KnownFrom != 10 {
+		t.Errorf("LastHour() = %d admitted, capped %t, known from %d, %v, want %d, capped, from 10", h.Admitted, h.Capped, h.KnownFrom, err, run.CountCap)
 	}
 }
 

@@ -40,7 +40,7 @@ func TestPagesOfSchedulesAreTheList(t *testing.T) {
 	super, q := d.Super(t), d.Pool(t, migrations.RoleConsole)
 	now := runtest.Clock(t, super)
 	// Of every state some, and many at the same instant.
-	pgtest.Force(t, super, `UPDATE trigger_schedules SET enabled = n % 6 > 0, next_fire_at_ms = CASE WHEN n % 5 = 0 THEN NULL ELSE $1 + (n % 4 - 1) * 100000000 END,
+	pgtest.Force(t, super, `UPDATE trigger_schedules SET enabled = n % 6 > 0, pause_id = CASE WHEN n % 12 = 0 THEN gen_random_uuid() END, next_fire_at_ms = CASE WHEN n % 5 = 0 THEN NULL ELSE $1 + (n % 4 - 1) * 100000000 END,
 			last_scheduled_at_ms = CASE WHEN n % 2 = 0 THEN 1 END, blocked_reason = CASE WHEN n % 7 = 0 THEN 'zone' END,
 			claim_owner = CASE WHEN c THEN 'r' END, claim_token = CASE WHEN c THEN gen_random_uuid() END, claim_expires_at_ms = CASE WHEN c THEN $1 + 100000000 END
 		FROM (SELECT project_id AS p, trigger_id AS t, row_number() OVER (ORDER BY trigger_id, project_id) AS n, trigger_id > 't-08' AND row_number() OVER (ORDER BY trigger_id, project_id) % 6 > 0 AS c FROM trigger_schedules) x
