@@ -36,7 +36,7 @@ func TestEveryRouteDeclaresItsNeed(t *testing.T) {
 		for _, r := range router.Routes() {
 			if d, ok := s.declared[r.Method+" "+r.Path]; !ok || !slices.Contains(known, d.need) {
 				t.Errorf("%s %s declares %q, want one of %q", r.Method, r.Path, d.need, known)
-			} else if (d.need == machine || d.need == anyone) && !strings.HasPrefix(d.path, "/auth/") && !slices.Contains([]string{"/livez", "/readyz", "/static/*"}, d.path) {
+			} else if (d.need == machine || d.need == anyone) && !strings.HasPrefix(d.path, "/auth/") && !slices.Contains([]string{"/livez", "/readyz", "/static/*", preferencesPath}, d.path) {
 				t.Errorf("%s %s is open", r.Method, r.Path)
 			}
 		}

@@ -1,26 +1,30 @@
 package web
 
 import (
-	"net/http"
+	"context"
+	"iter"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/scheduler"
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
 // ranges are what an account may be of, besides a range of one's own.
 var ranges = []struct {
-	name, text string
-	span       time.Duration
+	name string
+	text text.Text
+	span time.Duration
 }{
-	{"hour", "last hour", time.Hour},
-	{"day", "last day", 24 * time.Hour},
-	{"week", "last week", 7 * 24 * time.Hour},
-	{"month", "last month", 30 * 24 * time.Hour},
+	{"hour", text.Of("last hour"), time.Hour},
+	{"day", text.Of("last day"), 24 * time.Hour},
+	{"week", text.Of("last week"), 7 * 24 * time.Hour},
+	{"month", text.Of("last month"), 30 * 24 * time.Hour},
 }
 
 const (
@@ -46,7 +50,7 @@ func rangeOf(q url.Values, nowMS int64) (accountRange, error) {
 		return r.named(q.Get("account"), nowMS)
 	}
 	if q.Get("account") != "" {
-		return r, badQuery("Give either account, or from and to.")
+		return r, badQuery(text.Of("Give either account, or from and to."))
 	}
 	return r.between(q.Get("from"), q.Get("to"), nowMS)
 }
@@ -85,11 +89,11 @@ func (r accountRange) between(from, to string, nowMS int64) (_ accountRange, err
 	}
 	switch horizon := nowMS - scheduler.AccountHorizon.Milliseconds(); {
 	case r.fromMS > nowMS:
-		return r, badQuery("The range begins after now. The account says what became of the past; what is to come is on the Schedule's page.")
+		return r, badQuery(text.Of("The range begins after now. The account says what became of the past; what is to come is on the Schedule's page."))
 	case r.toMS < r.fromMS:
-		return r, badQuery("The range ends before it begins: to is earlier than from.")
+		return r, badQuery(text.Of("The range ends before it begins: to is earlier than from."))
 	case r.toMS < horizon:
-		return r, badQuery("The account is kept for 90 days, now since " + instant(horizon, nowMS).Text + ". The range ends before that.")
+		return r, badQuery(text.Of("The account is kept for 90 days, now since %s. The range ends before that.", instant(horizon, nowMS).Text))
 	}
 	return r, nil
 }
@@ -100,24 +104,24 @@ func (s *server) readAccount(c echo.Context, v viewer, project, trigger string, 
 }
 
 // account answers an account whole, always as JSON: its page is the Schedule's.
-func (s *server) account(c echo.Context) error {
+func (s *server) account(c echo.Context) (reply, error) {
 	q, err := query(c, "account", "from", "to")
 	if err != nil {
-		return err
+		return reply{}, err
 	}
 	v, err := s.viewer(c)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
 	r, err := rangeOf(q, v.nowMS)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
 	a, err := s.readAccount(c, v, c.Param("project"), c.Param("trigger"), r)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
-	return writeJSON(c, http.StatusOK, "application/json", a)
+	return reply{json: func() any { return a }, rows: accountTable(a)}, nil
 }
 
 // accountOf is the account of d for its page.
@@ -146,7 +150,7 @@ func (s *server) accountSection(d scheduler.Detail, plan scheduler.Plan, r accou
 			URL: s.links.account(d.ProjectID, d.TriggerID, url.Values{"account": {x.name}})})
 	}
 	if r.fromMS <= a.FromMS {
-		page.Kept = "It is kept for 90 days; what is older is not known any more."
+		page.Kept = text.Of("It is kept for 90 days; what is older is not known any more.")
 	}
 	page.Spells, page.MoreSpells = spells(slices.Backward(a.Spells), a.NowMS, spellsShown)
 	words := accountWords{server: s, d: d, loc: plan.Location(), archived: archived, nowMS: a.NowMS, left: maxEachOnPage}
@@ -177,3 +181,16 @@ func oldestOf(rows []stretch) int64 {
 }
 
 func rfc3339(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+
+var accountColumns = []string{"at", "trigger_revision", "verdict", "reason", "run", "run_status", "lateness_ms", "daylight_saving", "unattended"}
+
+// accountTable is every instant of a, for an export.
+func accountTable(a scheduler.Account) func(context.Context) iter.Seq2[[]string, error] {
+	return func(context.Context) iter.Seq2[[]string, error] {
+		read := func(*struct{}) ([]scheduler.Instant, *struct{}, error) { return a.Instants, nil, nil }
+		return export(accountColumns, read, func(i scheduler.Instant) []string {
+			return []string{cellTime(&i.AtMS), strconv.FormatInt(i.Revision, 10), string(i.Verdict), i.Reason, optional(i.RunID), i.RunStatus, optional(i.LatenessMS), i.Mark,
+				strconv.FormatBool(i.Unattended)}
+		})
+	}
+}

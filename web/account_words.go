@@ -1,14 +1,15 @@
 package web
 
 import (
-	"fmt"
 	"iter"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/qinglong/console/internal/cron"
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/scheduler"
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
@@ -23,22 +24,22 @@ var verdicts = []scheduler.Verdict{scheduler.WasUnaccounted, scheduler.IsBlocked
 	scheduler.WasSuperseded, scheduler.WasPaused, scheduler.WasDisabled, scheduler.WasArchived, scheduler.IsPending}
 
 var verdictStatuses = map[scheduler.Verdict]templates.Status{
-	scheduler.WasAdmitted:    {Word: "admitted", Shape: "disc", Tone: "ok"},
-	scheduler.WasSkipped:     {Word: "skipped", Shape: "hourglass", Tone: "warn"},
-	scheduler.WasCoalesced:   {Word: "coalesced", Shape: "diamond", Tone: "warn"},
-	scheduler.WasSuperseded:  {Word: "superseded", Shape: "half", Tone: "idle"},
-	scheduler.WasPaused:      {Word: "paused", Shape: "pause", Tone: "warn"},
-	scheduler.WasDisabled:    {Word: "disabled", Shape: "square", Tone: "idle"},
-	scheduler.WasArchived:    {Word: "archived", Shape: "pause", Tone: "idle"},
-	scheduler.IsPending:      {Word: "pending", Shape: "ring", Tone: "run"},
-	scheduler.IsBlocked:      {Word: "blocked", Shape: "triangle", Tone: "bad"},
-	scheduler.WasUnaccounted: {Word: "UNACCOUNTED", Shape: "triangle", Tone: "bad"},
+	scheduler.WasAdmitted:    {Word: text.Of("admitted"), Shape: "disc", Tone: "ok"},
+	scheduler.WasSkipped:     {Word: text.Of("skipped"), Shape: "hourglass", Tone: "warn"},
+	scheduler.WasCoalesced:   {Word: text.Of("coalesced"), Shape: "diamond", Tone: "warn"},
+	scheduler.WasSuperseded:  {Word: text.Of("superseded"), Shape: "half", Tone: "idle"},
+	scheduler.WasPaused:      {Word: text.Of("paused"), Shape: "pause", Tone: "warn"},
+	scheduler.WasDisabled:    {Word: text.Of("disabled"), Shape: "square", Tone: "idle"},
+	scheduler.WasArchived:    {Word: text.Of("archived"), Shape: "pause", Tone: "idle"},
+	scheduler.IsPending:      {Word: text.Of("pending"), Shape: "ring", Tone: "run"},
+	scheduler.IsBlocked:      {Word: text.Of("blocked"), Shape: "triangle", Tone: "bad"},
+	scheduler.WasUnaccounted: {Word: text.Of("UNACCOUNTED"), Shape: "triangle", Tone: "bad"},
 }
 
 // daylight words what a change of the clock does to an instant.
-var daylight = map[string]string{
-	cron.MarkGap:      "the clock skips its local time that day; first instant after the gap",
-	cron.MarkRepeated: "this local time comes twice that day",
+var daylight = map[string]text.Text{
+	cron.MarkGap:      text.Of("the clock skips its local time that day; first instant after the gap"),
+	cron.MarkRepeated: text.Of("this local time comes twice that day"),
 }
 
 func accountSentences(a scheduler.Account) []templates.Sentence {
@@ -46,37 +47,37 @@ func accountSentences(a scheduler.Account) []templates.Sentence {
 	for _, i := range a.Instants {
 		n[i.Verdict]++
 	}
-	var parts []string
+	var parts []text.Text
 	for _, v := range verdicts {
 		if n[v] > 0 {
-			parts = append(parts, count(n[v], false)+" "+verdictStatuses[v].Word)
+			parts = append(parts, text.Of("%s %s", n[v], verdictStatuses[v].Word))
 		}
 	}
-	of := "Of " + plural(len(a.Instants), "expected instant", "expected instants") + ":"
+	of := text.Count(len(a.Instants), "Of 1 expected instant:", "Of %s expected instants:")
 	if a.Truncated {
-		of = "Of the newest " + plural(len(a.Instants), "expected instant", "expected instants") + " (the range has older ones):"
+		of = text.Count(len(a.Instants), "Of the newest 1 expected instant (the range has older ones):", "Of the newest %s expected instants (the range has older ones):")
 	}
 	var list []templates.Sentence
 	if len(parts) > 0 {
-		list = append(list, templates.Sentence{Lead: of, Rest: strings.Join(parts, ", ") + "."})
+		list = append(list, templates.Sentence{Lead: of, Rest: text.Of("%s.", text.Join(text.Of(", "), parts...))})
 	}
 	if u := n[scheduler.WasUnaccounted]; u > 0 {
-		list = append(list, templates.Sentence{Lead: plural(u, "instant is", "instants are") + " unaccounted for,",
-			Rest: "which must never happen. Please report it, with the JSON of this account.", Tone: "bad"})
+		list = append(list, templates.Sentence{Lead: text.Count(u, "1 instant is unaccounted for,", "%s instants are unaccounted for,"),
+			Rest: text.Of("which must never happen. Please report it, with the JSON of this account."), Tone: "bad"})
 	}
 	return list
 }
 
 func noInstants(plan scheduler.Plan) templates.Empty {
-	if plan.Words == "" {
-		return templates.Empty{Why: "What it expected cannot be computed.", What: "The Trigger's content cannot be read. Publish it again."}
+	if plan.Words.Empty() {
+		return templates.Empty{Why: text.Of("What it expected cannot be computed."), What: text.Of("The Trigger's content cannot be read. Publish it again.")}
 	}
-	return templates.Empty{Why: "No instant was expected in this range.",
-		What: fmt.Sprintf("The Trigger fires %s, %s, and expects nothing from before it was published. Choose a longer range.", plan.Words, plan.Timezone)}
+	return templates.Empty{Why: text.Of("No instant was expected in this range."),
+		What: text.Of("The Trigger fires %s, %s, and expects nothing from before it was published. Choose a longer range.", plan.Words, plan.Timezone)}
 }
 
 // spells words the first n of list, and how many more there are.
-func spells(list iter.Seq2[int, scheduler.Spell], nowMS int64, n int) (shown []templates.Spell, more string) {
+func spells(list iter.Seq2[int, scheduler.Spell], nowMS int64, n int) (shown []templates.Spell, more text.Text) {
 	left := 0
 	for _, x := range list {
 		if len(shown) == n {
@@ -86,7 +87,7 @@ func spells(list iter.Seq2[int, scheduler.Spell], nowMS int64, n int) (shown []t
 		shown = append(shown, spell(x, nowMS))
 	}
 	if left > 0 {
-		more = "And " + plural(left, "time", "times") + " without a replica before that."
+		more = text.Count(left, "And 1 time without a replica before that.", "And %s times without a replica before that.")
 	}
 	return shown, more
 }
@@ -142,16 +143,16 @@ func (w *accountWords) between(row *templates.AccountRow, firstMS, lastMS int64)
 }
 
 // local words instants on a Trigger's clock, the day and the offset once if they share them.
-func local(firstMS, lastMS int64, loc *time.Location) []string {
+func local(firstMS, lastMS int64, loc *time.Location) []text.Text {
 	first, last := time.UnixMilli(firstMS).In(loc), time.UnixMilli(lastMS).In(loc)
-	const day, clock, whole = "Mon 2 Jan ", "15:04:05", "Mon 2 Jan 15:04:05 MST"
+	const shared = time.DateOnly + " MST"
 	switch {
 	case firstMS == lastMS:
-		return []string{first.Format(whole)}
-	case first.Format(day+"MST") == last.Format(day+"MST"):
-		return []string{first.Format(day+clock) + " –", last.Format(clock + " MST")}
+		return []text.Text{dated(first)}
+	case first.Format(shared) == last.Format(shared):
+		return []text.Text{onDay(first, "15:04:05 –"), text.Data(last.Format(clock))}
 	}
-	return []string{first.Format(whole) + " –", last.Format(whole)}
+	return []text.Text{onDay(first, clock+" –"), dated(last)}
 }
 
 // since says from when until when the Project was archived, at i.
@@ -166,7 +167,7 @@ func (w *accountWords) since(i scheduler.Instant) templates.Spell {
 
 // unfold lists the newest of instants, as many as there is room for.
 func (w *accountWords) unfold(row *templates.AccountRow, instants []scheduler.Instant) {
-	row.Count = plural(len(instants), "instant", "instants")
+	row.Count = text.Count(len(instants), "1 instant", "%s instants")
 	shown := min(len(instants), maxEach, w.left)
 	w.left -= shown
 	for _, i := range instants[:shown] {
@@ -177,12 +178,12 @@ func (w *accountWords) unfold(row *templates.AccountRow, instants []scheduler.In
 		}
 		row.Each = append(row.Each, e)
 	}
-	row.EachOf = "each of them, UTC"
+	row.EachOf = text.Of("each of them, UTC")
 	if shown < len(instants) {
-		row.EachOf = fmt.Sprintf("the newest %d of them, UTC", shown)
+		row.EachOf = text.Of("the newest %s of them, UTC", shown)
 	}
 	if instants[0].Verdict == scheduler.WasAdmitted {
-		row.Runs = templates.Link{Text: "these Runs", URL: w.server.links.runs("project", w.d.ProjectID, "trigger", w.d.TriggerID,
+		row.Runs = templates.Link{Text: text.Of("these Runs"), URL: w.server.links.runs("project", w.d.ProjectID, "trigger", w.d.TriggerID,
 			"since", rfc3339(instants[len(instants)-1].AtMS), "until", rfc3339(lastCreated(instants)+1000))}
 	}
 }
@@ -199,47 +200,43 @@ func lastCreated(instants []scheduler.Instant) (ms int64) {
 
 // why says what became of instants that met the same end. From when until when there was no replica is in the row
 // above; what is pending for that reason says so itself.
-func why(instants []scheduler.Instant) string {
+func why(instants []scheduler.Instant) text.Text {
 	if i := instants[0]; i.Unattended && i.Verdict != scheduler.IsPending {
-		return end(instants) + " No replica was running then."
+		return text.Of("%s No replica was running then.", end(instants))
 	}
 	return end(instants)
 }
 
 // end says it in one sentence.
-func end(instants []scheduler.Instant) string {
+func end(instants []scheduler.Instant) text.Text {
 	i, late := instants[0], lateness(instants)
-	reason := visible(i.Reason)
+	reason := scheduler.Why(i.Reason).Map(visible)
+	none := reason.Empty()
 	switch i.Verdict {
 	case scheduler.WasAdmitted:
-		return "Became a Run, " + late + " late" + outcomesOf(instants) + "."
+		return choose(len(instants) == 1, text.Of("Became a Run, %s.", late), text.Of("Became a Run, %s: %s.", late, outcomesOf(instants)))
 	case scheduler.WasSkipped:
-		return "It was " + late + " late when a replica looked, and too late to run" + led(": ", reason) + "."
+		return choose(none, text.Of("It was %s when a replica looked, and too late to run.", late),
+			text.Of("It was %s when a replica looked, and too late to run: %s.", late, reason))
 	case scheduler.WasCoalesced:
-		return "Passed over: when a replica looked, the oldest of this backlog was " + late + " late. A backlog is not replayed."
+		return text.Of("Passed over: when a replica looked, the oldest of this backlog was %s. A backlog is not replayed.", late)
 	case scheduler.WasSuperseded:
-		return "Due, but not yet admitted" + led(" when ", reason) + "."
+		return choose(none, text.Of("Due, but not yet admitted."), text.Of("Due, but not yet admitted when %s.", reason))
 	case scheduler.WasDisabled:
-		return fmt.Sprintf("Revision %d of the Trigger was in force, and it or its Task was disabled.", i.Revision)
+		return text.Of("Revision %s of the Trigger was in force, and it or its Task was disabled.", strconv.FormatInt(i.Revision, 10))
 	case scheduler.WasArchived:
-		return "Nothing is admitted in an archived Project."
+		return text.Of("Nothing is admitted in an archived Project.")
 	case scheduler.IsPending:
-		return "Not decided yet" + led(": ", reason) + "."
+		return choose(none, text.Of("Not decided yet."), text.Of("Not decided yet: %s.", reason))
 	case scheduler.IsBlocked:
-		return "Cannot be decided" + led(": ", reason) + ". It stays due until the cause is removed."
+		return choose(none, text.Of("Cannot be decided. It stays due until the cause is removed."),
+			text.Of("Cannot be decided: %s. It stays due until the cause is removed.", reason))
 	}
-	return "It should have been decided, but" + led(" ", reason) + "."
-}
-
-func led(by, reason string) string {
-	if reason == "" {
-		return ""
-	}
-	return by + reason
+	return text.Of("It should have been decided, but %s.", reason)
 }
 
 // lateness words the least and the largest lateness.
-func lateness(instants []scheduler.Instant) string {
+func lateness(instants []scheduler.Instant) text.Text {
 	var least, most *int64
 	for _, i := range instants {
 		if l := i.LatenessMS; l != nil {
@@ -253,27 +250,24 @@ func lateness(instants []scheduler.Instant) string {
 	}
 	switch {
 	case least == nil:
-		return "some time"
-	case duration(*least) == duration(*most):
-		return duration(*least)
+		return text.Of("some time late")
+	case duration(*least).Equal(duration(*most)):
+		return text.Of("%s late", duration(*least))
 	}
-	return duration(*least) + " to " + duration(*most)
+	return text.Of("%s to %s late", duration(*least), duration(*most))
 }
 
 // outcomesOf counts what became of the Runs of several instants.
-func outcomesOf(instants []scheduler.Instant) string {
-	if len(instants) == 1 {
-		return ""
-	}
+func outcomesOf(instants []scheduler.Instant) text.Text {
 	n := map[run.Status]int{}
 	for _, i := range instants {
 		n[run.Status(i.RunStatus)]++
 	}
-	var parts []string
+	var parts []text.Text
 	for _, s := range run.RunStatuses() {
 		if n[s] > 0 {
-			parts = append(parts, count(n[s], false)+" "+runStatuses[s].Word)
+			parts = append(parts, text.Of("%s %s", n[s], runStatuses[s].Word))
 		}
 	}
-	return ": " + strings.Join(parts, ", ")
+	return text.Join(text.Of(", "), parts...)
 }

@@ -1,7 +1,9 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
+	"iter"
 	"net/url"
 	"regexp"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
@@ -30,29 +33,32 @@ type auditJSON struct {
 }
 
 // audit lists what was allowed and refused in the Projects whose audit the viewer may read.
-func (s *server) audit(c echo.Context) error {
+func (s *server) audit(c echo.Context) (reply, error) {
 	q, err := query(c, auditQuery...)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
 	v, err := s.viewer(c)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
 	filter, after, err := auditFilter(q, v)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
 	list, err := policy.ListAudit(c.Request().Context(), s.DB, filter, after, pageSize)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
 	next := ""
 	if list.Next != nil {
 		next = s.links.url(auditPath+".json", with(q, "after", list.Next.String()))
 	}
-	return answer(c, func() any { return auditJSON{NowMS: v.nowMS, Events: nonNil(list.Events), Next: next} },
-		func() templ.Component { return templates.AuditPage(s.auditPage(c, v, q, list)) })
+	return reply{
+		json: func() any { return auditJSON{NowMS: v.nowMS, Events: nonNil(list.Events), Next: next} },
+		page: func() templ.Component { return templates.AuditPage(s.auditPage(c, v, q, list)) },
+		rows: s.auditTable(filter),
+	}, nil
 }
 
 func auditFilter(q url.Values, v viewer) (f policy.AuditFilter, _ *pg.Cursor, err error) {
@@ -64,9 +70,9 @@ func auditFilter(q url.Values, v viewer) (f policy.AuditFilter, _ *pg.Cursor, er
 		return f, nil, err
 	}
 	for name, id := range map[string]*uuid.UUID{"run": &f.Run, "user": &f.User} {
-		if text := q.Get(name); text != "" {
-			if *id, err = uuid.Parse(text); err != nil || id.String() != text {
-				return f, nil, badQuery("The parameter " + name + " is not an id.")
+		if given := q.Get(name); given != "" {
+			if *id, err = uuid.Parse(given); err != nil || id.String() != given {
+				return f, nil, badQuery(text.Of("The parameter %s is not an id.", name))
 			}
 		}
 	}
@@ -75,17 +81,17 @@ func auditFilter(q url.Values, v viewer) (f policy.AuditFilter, _ *pg.Cursor, er
 	}
 	after, err := pg.ParseCursor(q.Get("after"))
 	if err != nil {
-		return f, nil, badQuery("The parameter after is not a place in the audit. Take it from a page's own link.")
+		return f, nil, badQuery(text.Of("The parameter after is not a place in the audit. Take it from a page's own link."))
 	}
 	return f, &after, nil
 }
 
 func (s *server) auditPage(c echo.Context, v viewer, q url.Values, list policy.AuditPage) templates.Audit {
-	page := templates.Audit{Page: s.page(c, "Audit", "", v.nowMS), Action: s.links.url(auditPath, nil),
+	page := templates.Audit{Page: s.page(c, text.Of("Audit"), "", v.nowMS), Action: s.links.url(auditPath, nil),
 		Projects: projectOptions(v, q.Get("project")), Since: sinceOptions(q.Get("since")), Run: visible(q.Get("run")),
-		Outcomes: []templates.Option{{Text: "any"}, option("allowed", "allowed", q.Get("outcome")), option("denied", "denied", q.Get("outcome"))},
-		Actions:  actionOptions(q.Get("action")), Rows: s.auditRows(list.Events, v.nowMS), Filtered: len(nonEmpty(with(q, "after", ""))) > 0,
-		Empty: templates.Empty{Why: "Nothing is on record here.", What: "Every retry and stop, allowed or refused, and every role that is given or taken, leaves a row."}}
+		Outcomes: outcomeOptions(q.Get("outcome")),
+		Actions:  actionOptions(q.Get("action")), Rows: s.auditRows(list.Events, v.nowMS), Filtered: len(filters(q)) > 0,
+		Empty: templates.Empty{Why: text.Of("Nothing is on record here."), What: text.Of("Every retry and stop, allowed or refused, and every role that is given or taken, leaves a row.")}}
 	page.JSON = s.links.url(auditPath+".json", q)
 	if list.Next != nil {
 		page.Older = s.links.url(auditPath, with(q, "after", list.Next.String()))
@@ -96,15 +102,20 @@ func (s *server) auditPage(c echo.Context, v viewer, q url.Values, list policy.A
 	return page
 }
 
+func outcomeOptions(selected string) []templates.Option {
+	return []templates.Option{{Text: text.Of("any")}, option(string(policy.Allowed), outcomeStatuses[policy.Allowed].Word, selected),
+		option(string(policy.Denied), outcomeStatuses[policy.Denied].Word, selected)}
+}
+
 func actionOptions(selected string) []templates.Option {
-	list := []templates.Option{{Text: "any"}}
+	list := []templates.Option{{Text: text.Of("any")}}
 	known := selected == ""
 	for _, a := range auditActions {
-		list = append(list, option(a, a, selected))
+		list = append(list, option(a, text.Data(a), selected))
 		known = known || a == selected
 	}
 	if !known {
-		list = append(list, option(selected, visible(selected), selected))
+		list = append(list, option(selected, text.Data(visible(selected)), selected))
 	}
 	return list
 }
@@ -118,21 +129,21 @@ func (s *server) auditRows(list []policy.AuditRecord, nowMS int64) []templates.A
 }
 
 var outcomeStatuses = map[policy.Outcome]templates.Status{
-	policy.Allowed: {Word: "allowed", Shape: "disc", Tone: "ok"},
-	policy.Denied:  {Word: "denied", Shape: "triangle", Tone: "bad"},
+	policy.Allowed: {Word: text.Of("allowed"), Shape: "disc", Tone: "ok"},
+	policy.Denied:  {Word: text.Of("denied"), Shape: "triangle", Tone: "bad"},
 }
 
 func (s *server) auditRow(e policy.AuditRecord, nowMS int64) templates.AuditRow {
 	row := templates.AuditRow{At: instant(e.CreatedAtMS, nowMS), Action: e.Action, Outcome: outcomeStatuses[e.Outcome], Reason: strings.ReplaceAll(string(e.Reason), "_", " "),
-		Actor: shorten(visible(e.Actor.Name), listName), From: e.Actor.Peer, Project: e.ProjectID, Words: linked(e.Words), Facts: auditFacts(e)}
+		Actor: shorten(visible(e.Actor.Name), listName), From: text.Data(e.Actor.Peer), Project: e.ProjectID, Words: linked(e.Words), Facts: auditFacts(e)}
 	if e.Actor.Claimed != "" {
-		row.From = e.Actor.Claimed + " by way of " + e.Actor.Peer
+		row.From = text.Of("%s by way of %s", e.Actor.Claimed, e.Actor.Peer)
 	}
 	if e.RunID != nil {
 		row.Run = shortID(*e.RunID, s.links.run(*e.RunID))
 	}
-	if level := levels[e.Strength]; level != "" {
-		row.Strength = "by " + level
+	if level, ok := levels[e.Strength]; ok {
+		row.Strength = text.Of("verified by %s", level)
 	}
 	return row
 }
@@ -149,22 +160,39 @@ func auditFacts(e policy.AuditRecord) string {
 var httpsLink = regexp.MustCompile(`https://[^\s<>"]+`)
 
 // linked takes a reason apart: what begins with https:// and is an address with a host becomes a link, and nothing else.
-func linked(text string) []templates.Word {
+func linked(reason string) []templates.Word {
 	var words []templates.Word
-	for text != "" {
-		at := httpsLink.FindStringIndex(text)
+	for reason != "" {
+		at := httpsLink.FindStringIndex(reason)
 		if at == nil {
-			return append(words, templates.Word{Text: visible(text)})
+			return append(words, templates.Word{Text: visible(reason)})
 		}
-		address := strings.TrimRight(text[at[0]:at[1]], ".,;:!?)")
+		address := strings.TrimRight(reason[at[0]:at[1]], ".,;:!?)")
 		word := templates.Word{Text: visible(address), URL: address}
 		if u, err := url.Parse(address); err != nil || u.Hostname() == "" || u.User != nil || word.Text != address {
 			word.URL = ""
 		}
 		if at[0] > 0 {
-			words = append(words, templates.Word{Text: visible(text[:at[0]])})
+			words = append(words, templates.Word{Text: visible(reason[:at[0]])})
 		}
-		words, text = append(words, word), text[at[0]+len(address):]
+		words, reason = append(words, word), reason[at[0]+len(address):]
 	}
 	return words
+}
+
+var auditColumns = []string{"at", "action", "outcome", "reason", "user", "issuer", "subject", "project", "run", "strength", "peer", "words", "detail"}
+
+// auditTable is every event that f lets through, for an export.
+func (s *server) auditTable(f policy.AuditFilter) func(context.Context) iter.Seq2[[]string, error] {
+	return func(ctx context.Context) iter.Seq2[[]string, error] {
+		return export(auditColumns, func(after *pg.Cursor) ([]policy.AuditRecord, *pg.Cursor, error) {
+			page, err := policy.ListAudit(ctx, s.DB, f, after, exportPage)
+			return page.Events, page.Next, err
+		}, auditCells)
+	}
+}
+
+func auditCells(e policy.AuditRecord) []string {
+	return []string{cellTime(&e.CreatedAtMS), e.Action, string(e.Outcome), string(e.Reason), e.Actor.Name, e.Actor.Issuer, e.Actor.Subject, e.ProjectID,
+		optional(e.RunID), string(e.Strength), e.Actor.Peer, e.Words, auditFacts(e)}
 }

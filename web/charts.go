@@ -3,11 +3,11 @@ package web
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/scheduler"
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
@@ -18,7 +18,7 @@ func percent(part, whole float64) string { return fmt.Sprintf("%.2f%%", 100*part
 func admissions(h run.Hour, nowMS int64) templates.Bars {
 	least, most := slices.Min(h.ByMinute[:]), slices.Max(h.ByMinute[:])
 	chart := templates.Bars{
-		Summary: fmt.Sprintf("%d to %d a minute", least, most), To: "now",
+		Summary: text.Of("%s to %s a minute", least, most), To: text.Of("now"),
 		From: relative(time.Hour.Milliseconds()),
 	}
 	for i, n := range h.ByMinute {
@@ -32,12 +32,12 @@ func admissions(h run.Hour, nowMS int64) templates.Bars {
 
 // outcomes draws what became of the last hour's Runs as parts of one bar, each a way to its list.
 func (s *server) outcomes(h run.Hour) templates.Shares {
-	chart := templates.Shares{Summary: "No Run was admitted in the last hour."}
+	chart := templates.Shares{Summary: text.Of("No Run was admitted in the last hour.")}
 	total := 0
 	for _, n := range h.ByStatus {
 		total += n
 	}
-	var words []string
+	var words []text.Text
 	before := 0
 	for _, status := range []run.Status{run.Succeeded, run.Running, run.Dispatching, run.Queued, run.Created, run.WaitingApproval,
 		run.RetryWait, run.Cancelled, run.Lost, run.TimedOut, run.Failed} {
@@ -50,11 +50,11 @@ func (s *server) outcomes(h run.Hour) templates.Shares {
 			Count: count(n, false), URL: s.links.runs("status", string(status), "since", "-1h"),
 		}
 		chart.Parts = append(chart.Parts, part)
-		words = append(words, part.Count+" "+part.Status.Word)
+		words = append(words, text.Of("%s %s", part.Count, part.Status.Word))
 		before += n
 	}
 	if len(words) > 0 {
-		chart.Summary = "Runs of the last hour: " + strings.Join(words, ", ")
+		chart.Summary = text.Of("Runs of the last hour: %s", text.Join(text.Of(", "), words...))
 	}
 	return chart
 }
@@ -68,9 +68,9 @@ const (
 // upcoming draws the next hour: a dot for each instant, and a name for those of Schedules that are due once in it.
 func upcoming(list []scheduler.Expected, nowMS int64) templates.Axis {
 	axis := templates.Axis{
-		Summary: fmt.Sprintf("%s expected in the next hour", plural(len(list), "occurrence", "occurrences")),
+		Summary: text.Count(len(list), "1 occurrence expected in the next hour", "%s occurrences expected in the next hour"),
 		From:    instant(nowMS, nowMS), To: instant(nowMS+time.Hour.Milliseconds(), nowMS),
-		Empty: templates.Empty{Why: "Nothing falls due in the next hour.", What: "Later occurrences are among the Schedules."},
+		Empty: templates.Empty{Why: text.Of("Nothing falls due in the next hour."), What: text.Of("Later occurrences are among the Schedules.")},
 	}
 	lastDot, labelEnd, labels := -1.0, -1.0, 0
 	for _, e := range list {
@@ -81,7 +81,7 @@ func upcoming(list []scheduler.Expected, nowMS int64) templates.Axis {
 		}
 		if !e.Frequent && labels < maxLabels && left >= labelEnd {
 			axis.Spots = append(axis.Spots, templates.Spot{X: percent(at, 100), Anchor: anchor,
-				Label: shorten(e.TriggerID, 24) + " " + relative(nowMS-e.AtMS)})
+				Label: text.Of("%s %s", shorten(e.TriggerID, 24), relative(nowMS-e.AtMS))})
 			labelEnd, labels = left+labelRoom, labels+1
 			continue
 		}

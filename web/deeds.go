@@ -7,30 +7,31 @@ import (
 	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/runmgmt"
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
 // doneWords say what a submission came to, on the page that it led to.
-var doneWords = map[string]string{
-	"retry made":   "This Run was made by your retry. It is a new Run; the one that it retries has not changed.",
-	"retry before": "This Run was made when you sent the form the first time. Sending it again made nothing new.",
-	"stop made":    "Your request to stop this Run is on record. Whoever executes it ends it.",
-	"stop before":  "This Run was asked to stop when you sent the form the first time. Sending it again changed nothing.",
+var doneWords = map[string]text.Text{
+	"retry made":   text.Of("This Run was made by your retry. It is a new Run; the one that it retries has not changed."),
+	"retry before": text.Of("This Run was made when you sent the form the first time. Sending it again made nothing new."),
+	"stop made":    text.Of("Your request to stop this Run is on record. Whoever executes it ends it."),
+	"stop before":  text.Of("This Run was asked to stop when you sent the form the first time. Sending it again changed nothing."),
 }
 
 // done is for who submitted it alone: a link that somebody else opens says nothing of it.
-func done(c echo.Context, d run.Detail) string {
+func done(c echo.Context, d run.Detail) text.Text {
 	q := c.QueryParams()
 	session, err := oidc.Current(c.Request().Context())
 	if err != nil || q.Get("retry") != "" && (d.TriggeredBy == nil || *d.TriggeredBy != session.UserID.String()) || q.Get("stop") != "" && d.CancelRequestedAtMS == nil {
-		return ""
+		return text.Text{}
 	}
 	for _, name := range runQuery {
-		if words := doneWords[name+" "+q.Get(name)]; words != "" {
+		if words := doneWords[name+" "+q.Get(name)]; !words.Empty() {
 			return words
 		}
 	}
-	return ""
+	return text.Text{}
 }
 
 // deeds are what may be done to a Run now and, of what its state allows, why not.
@@ -49,27 +50,27 @@ func (s *server) deed(v viewer, d run.Detail, x deed) (templates.Deed, bool) {
 	state := runmgmt.InState(x.action, d.Status)
 	decided := v.access.Decide(d.ProjectID, x.action)
 	switch {
-	case x == stopping && state != nil, x == retrying && state != nil && state.Reason == runmgmt.SourceNotTerminal:
+	case x.stops() && state != nil, state != nil && state.Reason == runmgmt.SourceNotTerminal:
 		return templates.Deed{}, false
 	case state != nil:
-		return templates.Deed{Why: "It cannot be " + x.done + ": " + state.Detail + "."}, true
-	case x == stopping && d.CancelRequestedAtMS != nil:
+		return templates.Deed{Why: text.Join(text.Data(" "), x.say.never, state.Detail.Map(visible))}, true
+	case x.stops() && d.CancelRequestedAtMS != nil:
 		return templates.Deed{}, false
 	case !decided.Allowed:
 		return templates.Deed{Why: mayNot(x, decided)}, true
 	case s.Runs == nil || s.StepUp == nil:
 		return templates.Deed{Why: readOnlyWords}, true
 	}
-	row := templates.Deed{Link: templates.Link{Text: capital(x.verb) + "…", URL: s.links.deed(x, d.ID)}, Primary: x == retrying}
+	row := templates.Deed{Link: templates.Link{Text: x.say.link, URL: s.links.deed(x, d.ID)}, Primary: !x.stops()}
 	if s.StepUp.Status() != nil {
-		row.Why = "The identity provider cannot be reached at present, so verifying may fail."
+		row.Why = text.Of("The identity provider cannot be reached at present, so verifying may fail.")
 	}
 	return row, true
 }
 
 // auditOf is the newest of what was done about a Run, for who may read the audit.
 func (s *server) auditOf(c echo.Context, v viewer, d run.Detail) ([]policy.AuditRecord, error) {
-	if wantsJSON(c) || !v.access.Decide(d.ProjectID, policy.ReadAudit).Allowed {
+	if s.wantsJSON(c) || !v.access.Decide(d.ProjectID, policy.ReadAudit).Allowed {
 		return nil, nil
 	}
 	page, err := policy.ListAudit(c.Request().Context(), s.DB, policy.AuditFilter{Scope: policy.Scope{Projects: []string{d.ProjectID}}, Run: d.ID}, nil, auditOnRun)

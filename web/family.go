@@ -1,12 +1,12 @@
 package web
 
 import (
-	"fmt"
 	"strconv"
 
 	"github.com/google/uuid"
 
 	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
@@ -32,7 +32,7 @@ func (s *server) family(list []run.Member, current uuid.UUID, nowMS int64) templ
 		add(list[0])
 	}
 	if len(list) >= run.MaxFamily {
-		f.More = fmt.Sprintf("Only the first %d Runs of this family are shown.", run.MaxFamily)
+		f.More = text.Of("Only the first %s Runs of this family are shown.", run.MaxFamily)
 	}
 	return f
 }

@@ -153,7 +153,7 @@ func TestWhy(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := why(tt.instants); got != tt.want {
+			if got := why(tt.instants).String(); got != tt.want {
 				t.Errorf("why(%s) = %q, want %q", tt.name, got, tt.want)
 			}
 		})
@@ -165,7 +165,7 @@ func TestVerdictsAreWorded(t *testing.T) {
 	shapes := map[string]scheduler.Verdict{}
 	for _, v := range verdicts {
 		s := verdictStatuses[v]
-		if other, ok := shapes[s.Shape+s.Tone]; s.Word == "" || s.Shape == "" || s.Tone == "" || ok && v != scheduler.IsBlocked && v != scheduler.WasUnaccounted {
+		if other, ok := shapes[s.Shape+s.Tone]; s.Word.Empty() || s.Shape == "" || s.Tone == "" || ok && v != scheduler.IsBlocked && v != scheduler.WasUnaccounted {
 			t.Errorf("verdict %q is shown as %+v, as is %q", v, s, other)
 		}
 		shapes[s.Shape+s.Tone] = v

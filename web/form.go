@@ -2,7 +2,6 @@ package web
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/runmgmt"
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
@@ -35,22 +35,22 @@ func readForm(c echo.Context) (f submitted, err error) {
 		return f, foreignForm(errors.New("a form was sent by what is no window"))
 	}
 	if err := r.ParseForm(); err != nil {
-		return f, badForm("The form cannot be read.")
+		return f, badForm(text.Of("The form cannot be read."))
 	}
 	for _, name := range formFields {
 		if len(r.PostForm[name]) > 1 {
-			return f, badForm("The form has the field " + name + " more than once.")
+			return f, badForm(text.Of("The form has the field %s more than once.", name))
 		}
 	}
 	f.status, f.plan = run.Status(r.PostForm.Get("status")), r.PostForm.Get("plan")
 	f.unsure = r.PostForm.Get("asked") != "" && r.PostForm.Get("sure") == ""
 	f.reason = strings.TrimSpace(strings.ReplaceAll(r.PostForm.Get("reason"), "\r\n", "\n"))
 	if strings.ContainsRune(f.reason, 0) || strings.ToValidUTF8(f.reason, "") != f.reason {
-		return f, badForm("The reason is not text.")
+		return f, badForm(text.Of("The reason is not text."))
 	}
 	if version := r.PostForm.Get("version"); version != "" {
 		if f.version, err = strconv.ParseInt(version, 10, 64); err != nil {
-			return f, badForm("The version of the Run is not a number.")
+			return f, badForm(text.Of("The version of the Run is not a number."))
 		}
 	}
 	f.mutation, _ = uuid.Parse(r.PostForm.Get("mutation")) // the manager refuses what is missing
@@ -60,8 +60,8 @@ func readForm(c echo.Context) (f submitted, err error) {
 	return f, nil
 }
 
-func badForm(what string) problem {
-	p := newProblem(http.StatusBadRequest, "Bad form", what, nothing, "Open the page again, and send its form.", nil)
+func badForm(what text.Text) problem {
+	p := newProblem(http.StatusBadRequest, text.Of("Bad form"), what, nothing, text.Of("Open the page again, and send its form."), nil)
 	p.kind = string(runmgmt.Invalid)
 	return p
 }
@@ -71,9 +71,9 @@ func checkReason(m managed, reason string) error {
 	n := len([]rune(reason))
 	switch {
 	case reason == "":
-		return badForm("A reason is missing: say why the Run is " + m.done + ".")
+		return badForm(m.say.noReason)
 	case n > runmgmt.MaxWords:
-		return badForm(fmt.Sprintf("The reason has %d characters; at most %d are kept.", n, runmgmt.MaxWords))
+		return badForm(text.Of("The reason has %s characters, at most %s are kept.", n, runmgmt.MaxWords))
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func (s *server) resend(c echo.Context) templates.Form {
 func deedPath(d deed) string { return "/runs/:id/" + d.path }
 
 func (s *server) formOf(c echo.Context, action string) templates.Form {
-	f := templates.Form{Action: action, Button: "Send again"}
+	f := templates.Form{Action: action, Button: text.Of("Send again")}
 	for _, name := range formFields {
 		if values := c.Request().PostForm[name]; len(values) == 1 && strings.ToValidUTF8(values[0], "") == values[0] {
 			f.Fields = append(f.Fields, templates.Field{Name: name, Value: values[0]})
@@ -124,5 +124,5 @@ func set(f templates.Form, name, value string) templates.Form {
 
 // verifyAgain leads to the provider with the reason kept, and editable.
 func (s *server) verifyAgain(d deed, id uuid.UUID, reason string) templates.Form {
-	return templates.Form{Action: s.links.verify(d, id), Button: "Verify again", AsksReason: true, Reason: reason}
+	return templates.Form{Action: s.links.verify(d, id), Button: text.Of("Verify again"), AsksReason: true, Reason: reason}
 }

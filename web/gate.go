@@ -10,6 +10,7 @@ import (
 
 	"github.com/qinglong/console/internal/oidc"
 	"github.com/qinglong/console/internal/runmgmt"
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
@@ -69,7 +70,7 @@ func (s *server) fromProxy(c echo.Context, ctx context.Context) (context.Context
 	if none != nil && open {
 		return ctx, nil
 	}
-	begins := isVisit(c)
+	begins := s.isVisit(c)
 	if none != nil && begins {
 		if err := s.takeOne(c); err != nil {
 			return nil, err
@@ -86,7 +87,7 @@ func (s *server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 		switch {
 		case err == nil || s.routeOf(c).need.open():
 			return next(c)
-		case !isVisit(c):
+		case !s.isVisit(c):
 			return s.withWords(c, err)
 		case isFramed(c.Request()):
 			return s.openAtTop(c)
@@ -107,15 +108,15 @@ func (s *server) withWords(c echo.Context, err error) error {
 		return err
 	}
 	p := s.signedOutProblem(ended)
-	p.pairs = []templates.Pair{{Name: "You wrote", Note: visible(shorten(reason, runmgmt.MaxWords))}}
+	p.pairs = []templates.Pair{{Name: text.Of("You wrote"), Note: text.Data(visible(shorten(reason, runmgmt.MaxWords)))}}
 	return p
 }
 
 // isVisit reports whether the request is for a page that somebody opens, and not a form's, a script's or a client's.
 // Browsers say so; where nothing does, a GET that asks for no JSON is one.
-func isVisit(c echo.Context) bool {
+func (s *server) isVisit(c echo.Context) bool {
 	r := c.Request()
-	if r.Method != http.MethodGet && r.Method != http.MethodHead || wantsJSON(c) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead || s.wantsJSON(c) {
 		return false
 	}
 	return isTop(r) || isFramed(r)
@@ -143,34 +144,37 @@ func (s *server) openAtTop(c echo.Context) error {
 		there, _ = s.links.route(going)
 	}
 	return writeHTML(c, http.StatusUnauthorized, templates.NoticePage(templates.Notice{
-		Page:      s.page(c, "Signed out", "", 0),
-		Sentences: []templates.Sentence{{Lead: "You are not signed in here.", Rest: "Signing in needs a window of its own."}},
-		Links:     []templates.Link{{Text: "Open the console", URL: there}}, Top: true,
+		Page:      s.page(c, text.Of("Signed out"), "", 0),
+		Sentences: []templates.Sentence{{Lead: text.Of("You are not signed in here."), Rest: text.Of("Signing in needs a window of its own.")}},
+		Links:     []templates.Link{{Text: text.Of("Open the console"), URL: there}}, Top: true,
 	}))
 }
 
 // signedOutProblem tells a form, a script or a client that its session is over.
 func (s *server) signedOutProblem(ended *oidc.Ended) problem {
-	p := newProblem(http.StatusUnauthorized, "Signed out", strings.TrimSpace("You are not signed in. "+endedWords[ended.Reason]), nothing,
-		"Sign in, and then do it again.", ended)
-	p.kind, p.back = ended.Reason, templates.Link{Text: "Sign in", URL: s.links.url(signInPath, nil)}
+	what := text.Of("You are not signed in.")
+	if why := endedWords[ended.Reason]; !why.Empty() {
+		what = text.Of("You are not signed in. %s", why)
+	}
+	p := newProblem(http.StatusUnauthorized, text.Of("Signed out"), what, nothing, text.Of("Sign in, and then do it again."), ended)
+	p.kind, p.back = ended.Reason, templates.Link{Text: text.Of("Sign in"), URL: s.links.url(signInPath, nil)}
 	if s.Identity.Proxy.Enforced() {
-		p.next, p.back = "Open the console again, and then do it again.", templates.Link{Text: "Open the console", URL: s.links.url("/", nil)}
+		p.next, p.back = text.Of("Open the console again, and then do it again."), templates.Link{Text: text.Of("Open the console"), URL: s.links.url("/", nil)}
 	}
 	return p
 }
 
 // endedWords say why a session is over. Having had none needs no words.
-var endedWords = map[string]string{
-	"expired":               "Your session had lasted as long as a session may.",
-	"idle":                  "Your session ended because nothing was done in it for a while.",
-	"renewed":               "This browser's session has since been renewed.",
-	"signed_out":            "You signed out.",
-	"signed_out_everywhere": "You signed out everywhere.",
-	"backchannel_logout":    "The identity provider ended your session.",
-	"user_disabled":         "Your account is disabled. Ask an administrator to enable it.",
-	"user_switched":         "The sign-in proxy now names another user.",
-	"replaced":              "This browser signed in again since.",
+var endedWords = map[string]text.Text{
+	"expired":               text.Of("Your session had lasted as long as a session may."),
+	"idle":                  text.Of("Your session ended because nothing was done in it for a while."),
+	"renewed":               text.Of("This browser's session has since been renewed."),
+	"signed_out":            text.Of("You signed out."),
+	"signed_out_everywhere": text.Of("You signed out everywhere."),
+	"backchannel_logout":    text.Of("The identity provider ended your session."),
+	"user_disabled":         text.Of("Your account is disabled. Ask an administrator to enable it."),
+	"user_switched":         text.Of("The sign-in proxy now names another user."),
+	"replaced":              text.Of("This browser signed in again since."),
 }
 
 // endedReason is why the request has no session, "none" when it brought none and "" when it has one.

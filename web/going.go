@@ -25,6 +25,7 @@ func (s *server) goingTo(c echo.Context) (oidc.Route, bool) {
 	if r.name == "" || err != nil {
 		return oidc.Route{}, false
 	}
+	q.Del(viewParameter)
 	going := oidc.Route{Name: r.name, IDs: map[string]string{}, Query: nonEmpty(q)}
 	for i, name := range c.ParamNames() {
 		going.IDs[name] = c.ParamValues()[i]

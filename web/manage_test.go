@@ -177,7 +177,7 @@ func (b *browser) stepUp(account string) *browser {
 // Every refusal that only a step-up meets is worded for it.
 func TestStepUpKindsAreWorded(t *testing.T) {
 	for _, kind := range []oidc.Kind{oidc.SessionEnded, oidc.WrongSubject, oidc.TooWeak, oidc.Unreadable, oidc.NoAuthTime, oidc.TooOld, oidc.NotNew} {
-		if stepUpKinds[kind].title == "" {
+		if stepUpKinds[kind].title.Empty() {
 			t.Errorf("%s has no title", kind)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 const (
 	bodyLimit    = 64 << 10
 	requestTime  = 5 * time.Second  // a page that takes longer is answered from memory
+	exportTime   = 10 * time.Minute // of a list to its end
 	providerTime = 25 * time.Second // for answers that wait for the identity provider, whose every call is bounded itself
 )
 
@@ -119,7 +120,12 @@ func limitBody(next echo.HandlerFunc) echo.HandlerFunc {
 func (s *server) limitTime(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		limit := requestTime
-		if s.routeOf(c).provider {
+		switch r := s.routeOf(c); {
+		case s.mediumOf(c) == asStream:
+			return next(c) // it goes on for as long as it is read; each of its readings has the time of a page
+		case r.csv:
+			limit = exportTime
+		case r.provider:
 			limit = providerTime
 		}
 		ctx, cancel := context.WithTimeout(c.Request().Context(), limit)

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"fmt"
 	"net/http"
 
 	"github.com/google/uuid"
@@ -11,6 +10,7 @@ import (
 	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/runmgmt"
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
@@ -18,21 +18,18 @@ import (
 type deed struct {
 	action policy.Permission
 	path   string // of its pages, below the Run's
-	verb   string // "retry"
-	doing  string // "retrying"
-	done   string // "retried"
-	next   string // the least surprising button
+	say    deedWords
 }
 
 var (
-	retrying = deed{policy.RetryRun, "retry", "retry", "retrying", "retried", "Retry this Run"}
-	stopping = deed{policy.StopRun, "stop", "stop", "stopping", "asked to stop", "Stop this Run"}
+	retrying = deed{policy.RetryRun, "retry", retryWords}
+	stopping = deed{policy.StopRun, "stop", stopWords}
 )
+
+func (d deed) stops() bool { return d.action == policy.StopRun }
 
 func (l links) deed(d deed, id uuid.UUID) string   { return l.run(id) + "/" + d.path }
 func (l links) verify(d deed, id uuid.UUID) string { return l.deed(d, id) + "/verify" }
-
-func (d deed) title(name string) string { return capital(d.verb) + " " + name }
 
 // managed is a Run that the session's user may do a deed to, as of this request.
 type managed struct {
@@ -43,6 +40,15 @@ type managed struct {
 	viewer  viewer
 }
 
+// title names the pages of the deed.
+func (m managed) title() text.Text {
+	name := visible(m.run.TaskName)
+	if m.stops() {
+		return text.Of("Stop %s", name)
+	}
+	return text.Of("Retry %s", name)
+}
+
 func (m managed) actor() policy.Actor { return m.session.Actor(m.client) }
 
 // managed reads the Run and what its user may do. A Run out of sight is none; that the role is missing is said, and
@@ -50,7 +56,7 @@ func (m managed) actor() policy.Actor { return m.session.Actor(m.client) }
 func (s *server) managed(c echo.Context, d deed) (managed, error) {
 	ctx := c.Request().Context()
 	m := managed{deed: d, client: s.client(c)}
-	if wantsJSON(c) { // these are pages and forms of a browser's session
+	if s.wantsJSON(c) { // these are pages and forms of a browser's session
 		return m, echo.ErrUnsupportedMediaType
 	}
 	var err error
@@ -80,9 +86,9 @@ func (s *server) managed(c echo.Context, d deed) (managed, error) {
 }
 
 // wholeID reads an id as every link spells it.
-func wholeID(text string) (uuid.UUID, error) {
-	id, err := uuid.Parse(text)
-	if err != nil || id.String() != text {
+func wholeID(s string) (uuid.UUID, error) {
+	id, err := uuid.Parse(s)
+	if err != nil || id.String() != s {
 		return uuid.Nil, run.ErrNotFound
 	}
 	return id, nil
@@ -98,33 +104,36 @@ func (s *server) auditForbidden(c echo.Context, m managed, d policy.Decision) er
 }
 
 func (s *server) forbidden(m managed, d policy.Decision) problem {
-	p := newProblem(http.StatusForbidden, "You may not "+m.verb+" this Run", mayNot(m.deed, d), nothing, "Ask an owner of the Project for the role.", nil)
+	p := newProblem(http.StatusForbidden, m.say.forbidden, mayNot(m.deed, d), nothing, text.Of("Ask an owner of the Project for the role."), nil)
 	if d.Reason == policy.ProjectArchived {
-		p.next = "Look at the Run; nothing of an archived Project changes."
+		p.next = text.Of("Look at the Run; nothing of an archived Project changes.")
 	}
 	p.kind, p.back = string(runmgmt.Forbidden), s.backToRun(m)
 	return p
 }
 
 // mayNot says why a role does not allow it.
-func mayNot(d deed, decided policy.Decision) string {
-	if decided.Reason == policy.ProjectArchived {
-		return "The Project is archived, and read-only."
+func mayNot(d deed, decided policy.Decision) text.Text {
+	switch {
+	case decided.Reason == policy.ProjectArchived:
+		return text.Of("The Project is archived, and read-only.")
+	case d.stops():
+		return text.Of("Stopping takes the role %s in this Project.", either(decided.Need))
 	}
-	return fmt.Sprintf("%s takes the role %s in this Project.", capital(d.doing), words(decided.Need))
+	return text.Of("Retrying takes the role %s in this Project.", either(decided.Need))
 }
 
 func (s *server) readOnly(m managed) problem {
-	p := newProblem(http.StatusServiceUnavailable, "This replica is read-only", readOnlyWords, nothing,
-		"Open the console at a replica that has both, or tell your administrator.", nil)
+	p := newProblem(http.StatusServiceUnavailable, text.Of("This replica is read-only"), readOnlyWords, nothing,
+		text.Of("Open the console at a replica that has both, or tell your administrator."), nil)
 	p.kind, p.back = "read_only", s.backToRun(m)
 	return p
 }
 
-const readOnlyWords = "This replica has no run-manager connection or no step-up configured, so Runs can be neither retried nor stopped here."
+var readOnlyWords = text.Of("This replica has no run-manager connection or no step-up configured, so Runs can be neither retried nor stopped here.")
 
 func (s *server) backToRun(m managed) templates.Link {
-	return templates.Link{Text: "To the Run", URL: s.links.run(m.run.ID)}
+	return templates.Link{Text: text.Of("To the Run"), URL: s.links.run(m.run.ID)}
 }
 
 // who is the session's user with the proof that the browser shows, if it shows one.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/scheduler"
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
@@ -37,19 +38,19 @@ type overviewFacts struct {
 	Spells    []scheduler.Spell `json:"withoutReplica"` // of the last day, newest first
 }
 
-func (s *server) overview(c echo.Context) error {
+func (s *server) overview(c echo.Context) (reply, error) {
 	if _, err := query(c); err != nil {
-		return err
+		return reply{}, err
 	}
 	v, err := s.viewer(c)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
 	f, err := s.readOverview(c.Request().Context(), v)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
-	return answer(c, func() any { return f }, func() templ.Component { return templates.OverviewPage(s.overviewPage(c, v, f)) })
+	return reply{json: func() any { return f }, page: func() templ.Component { return templates.OverviewPage(s.overviewPage(c, v, f)) }}, nil
 }
 
 func (s *server) readOverview(ctx context.Context, v viewer) (f overviewFacts, err error) {
@@ -83,80 +84,90 @@ func (s *server) readOverview(ctx context.Context, v viewer) (f overviewFacts, e
 func (s *server) overviewPage(c echo.Context, v viewer, f overviewFacts) templates.Overview {
 	now := v.nowMS
 	page := templates.Overview{
-		Page: s.page(c, "Overview", "Overview", now), Sentences: s.healthSentences(f), Facts: healthFacts(f),
+		Page: s.page(c, text.Of("Overview"), "/", now), Sentences: s.healthSentences(f), Facts: healthFacts(f),
 		Admissions: admissions(f.Hour, now), Outcomes: s.outcomes(f.Hour), Upcoming: upcoming(f.Next, now),
 		Failures: s.runRows(f.Failures, now), Replicas: replicas(f, now), Claims: s.claims(f.Claims, now),
-		NoFailures: templates.Empty{Why: "No Run has failed.", What: "Runs that fail, time out or are lost appear here."},
-		NoReplicas: templates.Empty{Why: "No replica has run within a day.", What: "Start one with console serve; until then nothing is admitted."},
-		NoClaims:   templates.Empty{Why: "No claim is held.", What: "A claim lasts only while a replica decides a due Schedule."},
+		NoFailures: templates.Empty{Why: text.Of("No Run has failed."), What: text.Of("Runs that fail, time out or are lost appear here.")},
+		NoReplicas: templates.Empty{Why: text.Of("No replica has run within a day."), What: text.Of("Start one with console serve; until then nothing is admitted.")},
+		NoClaims:   templates.Empty{Why: text.Of("No claim is held."), What: text.Of("A claim lasts only while a replica decides a due Schedule.")},
 	}
 	page.Spells, page.MoreSpells = spells(slices.All(f.Spells), now, spellsShown)
 	for _, a := range f.Attention[:min(len(f.Attention), attentionShown)] {
 		row := s.runRow(a.Summary, now)
-		row.Reason = visible(a.Reason)
+		row.Reason = run.Need(a.Reason).Map(visible)
 		page.Attention = append(page.Attention, row)
 	}
 	if len(f.Attention) > attentionShown {
-		page.MoreOfThem = fmt.Sprintf("And more: these are the %d that wait longest.", attentionShown)
+		page.MoreOfThem = text.Of("And more: these are the %s that wait longest.", attentionShown)
 	}
 	return page
 }
 
 // healthSentences say how it stands: what is broken comes first.
 func (s *server) healthSentences(f overviewFacts) []templates.Sentence {
-	var list []templates.Sentence
 	alive := 0
 	for _, r := range f.Replicas {
 		if r.Alive {
 			alive++
 		}
 	}
-	running := plural(alive, "replica", "replicas")
-	is := map[bool]string{true: "is", false: "are"}[alive == 1]
-	switch {
-	case alive == 0:
-		list = append(list, templates.Sentence{Lead: "No replica is running.", Rest: "Nothing is being admitted.", Tone: "bad"})
-	case f.Health.Schedules == 0:
-		list = append(list, templates.Sentence{Lead: running, Rest: is + " running; no Schedule is enabled."})
-	case f.Health.OldestLateMS > lateMS:
-		list = append(list, templates.Sentence{Lead: running, Rest: is + " behind: the oldest due Schedule waits for " + duration(f.Health.OldestLateMS) + ".", Tone: "warn"})
-	default:
-		list = append(list, templates.Sentence{Lead: running, Rest: is + " admitting on time."})
-	}
+	list := []templates.Sentence{replicaSentence(alive, f.Health)}
 	if n := f.Health.Blocked; n > 0 {
-		list = append(list, templates.Sentence{Lead: plural(n, "Schedule", "Schedules"), Rest: "cannot be decided.", Tone: "bad",
+		list = append(list, templates.Sentence{Lead: text.Count(n, "1 Schedule", "%s Schedules"), Rest: text.Of("cannot be decided."), Tone: "bad",
 			URL: s.links.url("/schedules", url.Values{"state": {string(scheduler.Blocked)}})})
 	}
 	if n := len(f.Attention); n > 0 {
-		say := templates.Sentence{Lead: count(min(n, attentionShown), n > attentionShown) + " Runs", Rest: "need attention.", Tone: "warn", URL: "#attention"}
+		say := templates.Sentence{Lead: text.Of("%s Runs", count(min(n, attentionShown), n > attentionShown)), Rest: text.Of("need attention."), Tone: "warn", URL: "#attention"}
 		if n == 1 {
-			say.Lead, say.Rest = "1 Run", "needs attention."
+			say.Lead, say.Rest = text.Of("1 Run"), text.Of("needs attention.")
 		}
 		list = append(list, say)
 	}
 	if n := f.Hour.ByStatus[run.Failed] + f.Hour.ByStatus[run.TimedOut] + f.Hour.ByStatus[run.Lost]; n > 0 {
-		list = append(list, templates.Sentence{Lead: plural(n, "Run", "Runs"), Rest: "of the last hour failed.", Tone: "bad"})
+		list = append(list, templates.Sentence{Lead: text.Count(n, "1 Run", "%s Runs"), Rest: text.Of("of the last hour failed."), Tone: "bad"})
 	}
 	return list
 }
 
-func healthFacts(f overviewFacts) []templates.Fact {
-	median, p99 := "–", "no Occurrence"
-	if f.Hour.MedianLateMS != nil && f.Hour.P99LateMS != nil {
-		median, p99 = duration(*f.Hour.MedianLateMS), "99th "+duration(*f.Hour.P99LateMS)
+// replicaSentence says whether the replicas that are alive keep up.
+func replicaSentence(alive int, h scheduler.Health) templates.Sentence {
+	running, one := text.Count(alive, "1 replica", "%s replicas"), alive == 1
+	switch late := duration(h.OldestLateMS); {
+	case alive == 0:
+		return templates.Sentence{Lead: text.Of("No replica is running."), Rest: text.Of("Nothing is being admitted."), Tone: "bad"}
+	case h.Schedules == 0:
+		return templates.Sentence{Lead: running, Rest: choose(one, text.Of("is running; no Schedule is enabled."), text.Of("are running; no Schedule is enabled."))}
+	case h.OldestLateMS > lateMS:
+		return templates.Sentence{Lead: running, Tone: "warn", Rest: choose(one, text.Of("is behind: the oldest due Schedule waits for %s.", late),
+			text.Of("are behind: the oldest due Schedule waits for %s.", late))}
 	}
-	due := templates.Fact{Value: count(f.Health.Due, f.Health.Due >= run.CountCap), Label: "due now"}
+	return templates.Sentence{Lead: running, Rest: choose(one, text.Of("is admitting on time."), text.Of("are admitting on time."))}
+}
+
+func choose(first bool, a, b text.Text) text.Text {
+	if first {
+		return a
+	}
+	return b
+}
+
+func healthFacts(f overviewFacts) []templates.Fact {
+	lateness := templates.Fact{Value: text.Data("–"), Label: text.Of("lateness, median · no Occurrence")}
+	if f.Hour.MedianLateMS != nil && f.Hour.P99LateMS != nil {
+		lateness = templates.Fact{Value: duration(*f.Hour.MedianLateMS), Label: text.Of("lateness, median · 99th %s", duration(*f.Hour.P99LateMS))}
+	}
+	due := templates.Fact{Value: text.Data(count(f.Health.Due, f.Health.Due >= run.CountCap)), Label: text.Of("due now")}
 	if f.Health.Due > 0 {
-		due.Label += ", oldest " + duration(f.Health.OldestLateMS) + " late"
+		due.Label = text.Of("due now, oldest %s late", duration(f.Health.OldestLateMS))
 	}
 	list := []templates.Fact{
-		{Value: count(f.Hour.Admitted, f.Hour.Capped), Label: "admitted, last hour"},
-		{Value: median, Label: "lateness, median · " + p99},
+		{Value: text.Data(count(f.Hour.Admitted, f.Hour.Capped)), Label: text.Of("admitted, last hour")},
+		lateness,
 		due,
-		{Value: count(f.Health.Held, false), Label: "claims held"},
+		{Value: text.Data(count(f.Health.Held, false)), Label: text.Of("claims held")},
 	}
 	if skew, ok := largestSkew(f.Replicas); ok {
-		list = append(list, templates.Fact{Value: signed(skew), Label: "largest clock skew", Tone: skewTone(skew)})
+		list = append(list, templates.Fact{Value: signed(skew), Label: text.Of("largest clock skew"), Tone: skewTone(skew)})
 	}
 	return list
 }
@@ -180,11 +191,11 @@ func skewTone(ms int64) string {
 func abs(n int64) int64 { return max(n, -n) }
 
 // signed words a difference of clocks.
-func signed(ms int64) string {
+func signed(ms int64) text.Text {
 	if ms < 0 {
-		return "−" + duration(-ms)
+		return text.Of("−%s", duration(-ms))
 	}
-	return "+" + duration(ms)
+	return text.Of("+%s", duration(ms))
 }
 
 func replicas(f overviewFacts, nowMS int64) []templates.Replica {
@@ -194,16 +205,16 @@ func replicas(f overviewFacts, nowMS int64) []templates.Replica {
 	}
 	var rows []templates.Replica
 	for _, r := range f.Replicas {
-		status, claims := templates.Status{Word: "gone", Shape: "square", Tone: "idle"}, ""
+		status, claims := templates.Status{Word: text.Of("gone"), Shape: "square", Tone: "idle"}, text.Text{}
 		if r.Alive {
-			status, claims = templates.Status{Word: "running", Shape: "disc", Tone: "ok"}, plural(held[r.ID], "claim", "claims")
+			status, claims = templates.Status{Word: text.Of("running"), Shape: "disc", Tone: "ok"}, text.Count(held[r.ID], "1 claim", "%s claims")
 		}
 		row := templates.Replica{
 			Name: visible(r.ID), Status: status, Version: visible(r.Version),
 			Ticked: instant(r.LastTickMS, nowMS), Skew: signed(r.ClockSkewMS), Claims: claims,
 		}
 		if r.Alive && abs(r.ClockSkewMS) > skewMS {
-			row.Off = templates.Status{Word: "off", Shape: "diamond", Tone: skewTone(r.ClockSkewMS)}
+			row.Off = templates.Status{Word: text.Of("off"), Shape: "diamond", Tone: skewTone(r.ClockSkewMS)}
 		}
 		rows = append(rows, row)
 	}
@@ -214,7 +225,7 @@ func (s *server) claims(list []scheduler.Held, nowMS int64) []templates.Claim {
 	var rows []templates.Claim
 	for _, h := range list {
 		rows = append(rows, templates.Claim{
-			Owner: visible(h.Owner), Schedule: templates.Link{Text: h.TriggerID, URL: s.links.schedule(h.ProjectID, h.TriggerID)},
+			Owner: visible(h.Owner), Schedule: templates.Link{Text: text.Data(h.TriggerID), URL: s.links.schedule(h.ProjectID, h.TriggerID)},
 			Project: h.ProjectID, Token: h.Token + "…", Version: fmt.Sprint(h.Version), Acquired: instant(h.AcquiredMS, nowMS),
 			Left: duration(max(h.ExpiresMS-nowMS, 0)),
 		})

@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+
+	"github.com/qinglong/console/internal/oidc"
+	"github.com/qinglong/console/internal/text"
 )
 
 func TestProblems(t *testing.T) {
@@ -65,6 +68,22 @@ func TestProblems(t *testing.T) {
 	}
 	if allow := do(t, h, "POST", "/runs").Header.Get("Allow"); !strings.Contains(allow, "GET") {
 		t.Errorf("POST /runs: Allow = %q, want GET in it", allow)
+	}
+}
+
+// What a token holds is shown, whatever it is, and rearranges nothing.
+func TestRefusedShowsWhatATokenHolds(t *testing.T) {
+	p := refused(&oidc.Refusal{Kind: oidc.BadToken, Found: text.Of("It sent %s, %s.", "a\u202eb", text.Of("acr is %s", "\x00"))})
+	if got, want := p.what.String(), "It sent a\ufffdb, acr is \u2400."; got != want {
+		t.Errorf("refused() says %q, want %q", got, want)
+	}
+}
+
+func TestEither(t *testing.T) {
+	for want, list := range map[string][]string{"": nil, "a": {"a"}, "a or b": {"a", "b"}, "a, b or c": {"a", "b", "c"}} {
+		if got := either(list).String(); got != want {
+			t.Errorf("either(%q) = %q, want %q", list, got, want)
+		}
 	}
 }
 

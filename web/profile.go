@@ -1,12 +1,14 @@
 package web
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/oidc"
 	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
@@ -14,12 +16,7 @@ const profilePath = "/account"
 
 // userName is what a session's user is called.
 func userName(session oidc.Session) string {
-	for _, name := range []string{session.Name, session.Email, session.Subject} {
-		if name != "" {
-			return shorten(visible(name), listName)
-		}
-	}
-	return "somebody"
+	return shorten(visible(cmp.Or(session.Name, session.Email, session.Subject)), listName)
 }
 
 // profileFacts is what a user is told about themselves, before it is worded.
@@ -57,9 +54,9 @@ func (s *server) profile(c echo.Context) error {
 func (s *server) profilePage(c echo.Context, f profileFacts) templates.Profile {
 	now := f.session.NowMS
 	page := templates.Profile{
-		Page: s.page(c, "Your account", "", now), Name: userName(f.session), Identity: identityPairs(f.session),
+		Page: s.page(c, text.Of("Your account"), "", now), Name: userName(f.session), Identity: identityPairs(f.session),
 		SignOut: s.links.url(signOutPath, nil), Everywhere: s.links.url(signOutEverywherePath, nil),
-		NoRoles: templates.Empty{Why: "No Project has given you a role yet.", What: "Send the command above to an owner of the Project you need."},
+		NoRoles: templates.Empty{Why: text.Of("No Project has given you a role yet."), What: text.Of("Send the command above to an owner of the Project you need.")},
 	}
 	for _, id := range f.access.Visible() {
 		page.Roles = append(page.Roles, s.projectRole(f.access.Bindings[id]))
@@ -82,56 +79,67 @@ func (s *server) liveProofs(list []policy.LiveProof) []templates.LiveProof {
 			if d.action == p.Action && len(p.Items) > 0 {
 				id := p.Items[0].Run
 				rows = append(rows, templates.LiveProof{By: levels[p.Level], Left: coarse(p.LeftMS),
-					What: templates.Link{Text: d.doing + " Run " + shortID(id, "").Short, URL: s.links.deed(d, id)}})
+					What: templates.Link{Text: provenFor(d, shortID(id, "").Short), URL: s.links.deed(d, id)}})
 			}
 		}
 	}
 	return rows
 }
 
+// provenFor says what a verification is for.
+func provenFor(d deed, run string) text.Text {
+	if d.action == policy.StopRun {
+		return text.Of("stopping Run %s", run)
+	}
+	return text.Of("retrying Run %s", run)
+}
+
 // profileLinks are pages that only some may open.
 func (s *server) profileLinks(a policy.Access) []templates.Link {
 	for _, id := range a.Visible() {
 		if a.Decide(id, policy.ReadAudit).Allowed {
-			return []templates.Link{{Text: "Audit", URL: s.links.url(auditPath, nil)}, {Text: "Step-up test", URL: s.links.url(stepUpTestPath, nil)}}
+			return []templates.Link{{Text: text.Of("Audit"), URL: s.links.url(auditPath, nil)}, {Text: text.Of("Step-up test"), URL: s.links.url(stepUpTestPath, nil)}}
 		}
 	}
 	return nil
 }
 
 func identityPairs(session oidc.Session) []templates.Pair {
-	list := []templates.Pair{{Name: "Issuer", Mono: visible(session.Issuer)}, {Name: "Subject", Mono: visible(session.Subject)},
-		{Name: "User", Mono: session.UserID.String()}}
+	list := []templates.Pair{{Name: text.Of("Issuer"), Mono: visible(session.Issuer)}, {Name: text.Of("Subject"), Mono: visible(session.Subject)},
+		{Name: text.Of("User"), Mono: session.UserID.String()}}
 	if session.Email != "" {
-		verified := map[bool]string{true: "verified by the issuer", false: "not verified by the issuer, and so proves nothing"}[session.EmailVerified]
-		list = append(list, templates.Pair{Name: "E-mail", Link: templates.Link{Text: visible(session.Email)}, Note: verified, Tone: "soft"})
+		verified := text.Of("not verified by the issuer, and so proves nothing")
+		if session.EmailVerified {
+			verified = text.Of("verified by the issuer")
+		}
+		list = append(list, templates.Pair{Name: text.Of("E-mail"), Link: templates.Link{Text: text.Data(visible(session.Email))}, Note: verified, Tone: "soft"})
 	}
-	return append(list, templates.Pair{Name: "Signed in with", Note: origins[session.Origin]})
+	return append(list, templates.Pair{Name: text.Of("Signed in with"), Note: origins[session.Origin]})
 }
 
 // origins say how a session began. None is more than a single factor.
-var origins = map[oidc.Origin]string{
-	oidc.OriginOIDC:         "the identity provider",
-	oidc.OriginProxyJWT:     "the sign-in proxy, by its signed word",
-	oidc.OriginProxyHeaders: "the sign-in proxy, by its headers",
+var origins = map[oidc.Origin]text.Text{
+	oidc.OriginOIDC:         text.Of("the identity provider"),
+	oidc.OriginProxyJWT:     text.Of("the sign-in proxy, by its signed word"),
+	oidc.OriginProxyHeaders: text.Of("the sign-in proxy, by its headers"),
 }
 
 func (s *server) projectRole(b policy.Binding) templates.Role {
-	r := templates.Role{Project: templates.Link{Text: shorten(visible(b.ProjectName), listName), URL: s.links.runs("project", b.ProjectID)}, ID: b.ProjectID, Role: string(b.Role)}
+	r := templates.Role{Project: templates.Link{Text: text.Data(shorten(visible(b.ProjectName), listName)), URL: s.links.runs("project", b.ProjectID)}, ID: b.ProjectID, Role: text.Data(string(b.Role))}
 	if !b.ProjectActive {
-		r.Note = "archived: read-only"
+		r.Note = text.Of("archived: read-only")
 	}
 	return r
 }
 
 func device(d oidc.Device, current oidc.Session, nowMS int64) templates.Device {
-	row := templates.Device{Agent: "unknown", Where: d.Peer, Began: instant(d.CreatedAtMS, nowMS), Seen: instant(d.LastSeenAtMS, nowMS),
+	row := templates.Device{Agent: text.Of("unknown"), Where: text.Data(d.Peer), Began: instant(d.CreatedAtMS, nowMS), Seen: instant(d.LastSeenAtMS, nowMS),
 		Ends: instant(min(d.ExpiresAtMS, d.LastSeenAtMS+d.IdleMS), nowMS), Current: d.ID == current.ID}
 	if d.UserAgent != "" {
-		row.Agent = shorten(visible(d.UserAgent), listText)
+		row.Agent = text.Data(shorten(visible(d.UserAgent), listText))
 	}
 	if d.Claimed != "" {
-		row.Where = d.Claimed + " by way of " + d.Peer
+		row.Where = text.Of("%s by way of %s", d.Claimed, d.Peer)
 	}
 	return row
 }

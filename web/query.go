@@ -1,7 +1,6 @@
 package web
 
 import (
-	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/qinglong/console/internal/text"
 )
 
 const (
@@ -22,13 +23,16 @@ const (
 func query(c echo.Context, names ...string) (url.Values, error) {
 	raw := c.Request().URL.RawQuery
 	if len(raw) > maxQuery {
-		return nil, badQuery("The query string is too long.")
+		return nil, badQuery(text.Of("The query string is too long."))
 	}
 	q, err := url.ParseQuery(raw)
 	if err != nil {
-		return nil, badQuery("The query string is not well formed.")
+		return nil, badQuery(text.Of("The query string is not well formed."))
 	}
 	for name, values := range q {
+		if name == viewParameter && q.Get(name) == embedView {
+			continue
+		}
 		if err := checkParameter(name, values, names); err != nil {
 			return nil, err
 		}
@@ -36,19 +40,39 @@ func query(c echo.Context, names ...string) (url.Values, error) {
 	return q, nil
 }
 
+// Every page may be asked for as a frame shows it: without what surrounds it.
+const (
+	viewParameter = "view"
+	embedView     = "embed"
+)
+
+// isEmbedded reports whether the page is asked for as a frame shows it.
+func isEmbedded(c echo.Context) bool { return c.QueryParam(viewParameter) == embedView }
+
+// filters are the parameters of q that choose among what there is.
+func filters(q url.Values) url.Values {
+	chosen := nonEmpty(q)
+	chosen.Del("after")
+	chosen.Del(viewParameter)
+	return chosen
+}
+
 func checkParameter(name string, values, names []string) error {
 	switch {
 	case !slices.Contains(names, name):
-		return badQuery(fmt.Sprintf("There is no parameter %q here; there are: %s.", shorten(visible(name), 40), strings.Join(names, ", ")))
+		return badQuery(text.Of("There is no parameter %s here; there are: %s.", cited(name), strings.Join(names, ", ")))
 	case len(values) > 1:
-		return badQuery(fmt.Sprintf("The parameter %s is given more than once.", name))
+		return badQuery(text.Of("The parameter %s is given more than once.", name))
 	case len(values[0]) > maxValue:
-		return badQuery(fmt.Sprintf("The parameter %s is longer than %d bytes.", name, maxValue))
+		return badQuery(text.Of("The parameter %s is longer than %s bytes.", name, maxValue))
 	case strings.ContainsRune(values[0], 0) || strings.ToValidUTF8(values[0], "") != values[0]:
-		return badQuery(fmt.Sprintf("The parameter %s is not text.", name))
+		return badQuery(text.Of("The parameter %s is not text.", name))
 	}
 	return nil
 }
+
+// cited shows what a query holds, which may be anything.
+func cited(s string) string { return strconv.Quote(shorten(visible(s), 40)) }
 
 // oneOf returns the value if it is empty or among choices.
 func oneOf[T ~string](name, value string, choices []T) (T, error) {
@@ -59,7 +83,7 @@ func oneOf[T ~string](name, value string, choices []T) (T, error) {
 	for _, c := range choices {
 		known = append(known, string(c))
 	}
-	return "", badQuery(fmt.Sprintf("There is no %s %q; there are: %s.", name, shorten(visible(value), 40), strings.Join(known, ", ")))
+	return "", badQuery(text.Of("There is no %s %s; there are: %s.", name, cited(value), strings.Join(known, ", ")))
 }
 
 var ago = regexp.MustCompile(`^-([1-9][0-9]{0,5})([smhd])$`)
@@ -76,7 +100,7 @@ func moment(name, value string, nowMS int64) (int64, error) {
 	}
 	t, err := time.Parse(time.RFC3339, value)
 	if err != nil || t.UnixMilli() <= 0 {
-		return 0, badQuery(fmt.Sprintf("The parameter %s is neither a time like 2026-11-29T03:00:00Z nor one like -2h.", name))
+		return 0, badQuery(text.Of("The parameter %s is neither a time like 2026-11-29T03:00:00Z nor one like -2h.", name))
 	}
 	return t.UnixMilli(), nil
 }

@@ -2,14 +2,13 @@ package web
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/runmgmt"
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
@@ -22,20 +21,12 @@ var refusalStatus = map[runmgmt.Reason]int{
 	runmgmt.RetriedMeanwhile: http.StatusConflict, runmgmt.NotStoppable: http.StatusConflict, runmgmt.RateLimited: http.StatusTooManyRequests,
 }
 
-var refusalTitles = map[runmgmt.Reason]string{
-	runmgmt.Invalid: "The form is not complete", runmgmt.StepUpRequired: "Verify again", runmgmt.AuthenticationChanged: "Verify again",
-	runmgmt.Forbidden: "Not allowed", runmgmt.AuthorizationChanged: "No longer allowed", runmgmt.SourceChanged: "The Run has changed",
-	runmgmt.SourceNotTerminal: "The Run has not ended", runmgmt.SourceNotRetryable: "This Run cannot be retried", runmgmt.TaskDisabled: "The Task is disabled",
-	runmgmt.PlanChanged: "What would run has changed", runmgmt.MutationConflict: "This form was sent before", runmgmt.RetriedMeanwhile: "Somebody else retried this Run",
-	runmgmt.NotStoppable: "This Run cannot be stopped", runmgmt.RateLimited: "Too many retries",
-}
-
-// sentence makes what internal/runmgmt found one.
-func sentence(found string) string {
-	if found == "" {
-		return ""
-	}
-	return strings.ToUpper(found[:1]) + visible(found[1:]) + "."
+var refusalTitles = map[runmgmt.Reason]text.Text{
+	runmgmt.Invalid: text.Of("The form is not complete"), runmgmt.StepUpRequired: text.Of("Verify again"), runmgmt.AuthenticationChanged: text.Of("Verify again"),
+	runmgmt.Forbidden: text.Of("Not allowed"), runmgmt.AuthorizationChanged: text.Of("No longer allowed"), runmgmt.SourceChanged: text.Of("The Run has changed"),
+	runmgmt.SourceNotTerminal: text.Of("The Run has not ended"), runmgmt.SourceNotRetryable: text.Of("This Run cannot be retried"), runmgmt.TaskDisabled: text.Of("The Task is disabled"),
+	runmgmt.PlanChanged: text.Of("What would run has changed"), runmgmt.MutationConflict: text.Of("This form was sent before"), runmgmt.RetriedMeanwhile: text.Of("Somebody else retried this Run"),
+	runmgmt.NotStoppable: text.Of("This Run cannot be stopped"), runmgmt.RateLimited: text.Of("Too many retries"),
 }
 
 // mutationProblem words what a submission, or its preview, was answered with.
@@ -51,53 +42,53 @@ func (s *server) mutationProblem(c echo.Context, m managed, f submitted, err err
 	case refusal.Reason == runmgmt.NotFound:
 		return run.ErrNotFound
 	}
-	p := newProblem(refusalStatus[refusal.Reason], refusalTitles[refusal.Reason], sentence(refusal.Detail), "Nothing was "+m.done+".", nextFor(m.deed, refusal.Reason), refusal)
+	p := newProblem(refusalStatus[refusal.Reason], refusalTitles[refusal.Reason], refusal.Detail.Map(visible), m.say.notDone, nextFor(m.deed, refusal.Reason), refusal)
 	p.kind, p.back, p.retryAfter = string(refusal.Reason), s.backToRun(m), roundUp(refusal.RetryAfter)
 	p.pairs = s.freshFacts(m, f, refusal)
 	p.form = s.formFor(c, m, f, refusal)
 	return p
 }
 
-func nextFor(d deed, reason runmgmt.Reason) string {
+func nextFor(d deed, reason runmgmt.Reason) text.Text {
 	switch reason {
 	case runmgmt.Invalid:
-		return "Open the page again, and send its form."
+		return text.Of("Open the page again, and send its form.")
 	case runmgmt.StepUpRequired, runmgmt.AuthenticationChanged:
-		return "Verify again; your reason is kept."
+		return text.Of("Verify again; your reason is kept.")
 	case runmgmt.Forbidden, runmgmt.AuthorizationChanged:
-		return "Ask an owner of the Project for the role that may do this."
+		return text.Of("Ask an owner of the Project for the role that may do this.")
 	case runmgmt.SourceChanged, runmgmt.PlanChanged:
-		return "Look at the fresh facts below, then verify again for them."
+		return text.Of("Look at the fresh facts below, then verify again for them.")
 	case runmgmt.RetriedMeanwhile:
-		return "Look at that retry first. Only if the Run should be retried nevertheless, say so."
+		return text.Of("Look at that retry first. Only if the Run should be retried nevertheless, say so.")
 	case runmgmt.MutationConflict:
-		return "Look at the Run that was made. To " + d.verb + " again, begin again from the Run."
+		return d.say.beginAgain
 	case runmgmt.RateLimited:
-		return "Send the form again when a slot is free."
+		return text.Of("Send the form again when a slot is free.")
 	}
-	return "Look at the Run; there is nothing to send again."
+	return text.Of("Look at the Run; there is nothing to send again.")
 }
 
 // freshFacts stand beside what was expected.
 func (s *server) freshFacts(m managed, f submitted, r *runmgmt.Refusal) []templates.Pair {
-	list := []templates.Pair{{Name: "Reason", Mono: string(r.Reason)}}
+	list := []templates.Pair{{Name: text.Of("Reason"), Mono: string(r.Reason)}}
 	if r.Retry != nil {
-		list = append(list, templates.Pair{Name: "That retry", Link: templates.Link{Text: r.Retry.String(), URL: s.links.run(*r.Retry)}})
+		list = append(list, templates.Pair{Name: text.Of("That retry"), Link: templates.Link{Text: text.Data(r.Retry.String()), URL: s.links.run(*r.Retry)}})
 	}
 	if r.Source == nil {
 		return list
 	}
-	now := fmt.Sprintf("%s, version %d", runStatuses[r.Source.Status].Word, r.Source.Version)
+	now := text.Of("%s, version %s", runStatuses[r.Source.Status].Word, r.Source.Version)
 	return append(list,
-		templates.Pair{Name: "You saw", Note: seen(f), Mono: digest(f.plan)},
-		templates.Pair{Name: "It is now", Note: now, Mono: digest(r.Source.ExecutionDigest)})
+		templates.Pair{Name: text.Of("You saw"), Note: seen(f), Mono: digest(f.plan)},
+		templates.Pair{Name: text.Of("It is now"), Note: now, Mono: digest(r.Source.ExecutionDigest)})
 }
 
-func seen(f submitted) string {
-	if word := runStatuses[f.status].Word; word != "" {
-		return fmt.Sprintf("%s, version %d", word, f.version)
+func seen(f submitted) text.Text {
+	if known, ok := runStatuses[f.status]; ok {
+		return text.Of("%s, version %s", known.Word, f.version)
 	}
-	return fmt.Sprintf("version %d", f.version)
+	return text.Of("version %s", f.version)
 }
 
 // formFor is what may be sent after a refusal, if anything may.
@@ -107,7 +98,7 @@ func (s *server) formFor(c echo.Context, m managed, f submitted, r *runmgmt.Refu
 		return s.verifyAgain(m.deed, m.run.ID, f.reason)
 	case runmgmt.RetriedMeanwhile:
 		again := set(s.formOf(c, s.links.deed(m.deed, m.run.ID)), "newest", r.Retry.String())
-		again.Button = "Retry again anyway"
+		again.Button = text.Of("Retry again anyway")
 		return again
 	case runmgmt.RateLimited:
 		return s.formOf(c, s.links.deed(m.deed, m.run.ID))
@@ -118,16 +109,16 @@ func (s *server) formFor(c echo.Context, m managed, f submitted, r *runmgmt.Refu
 // unknown is the one answer that does not say whether anything happened. The form carries the mutation's id, so sending
 // it again cannot do it twice.
 func (s *server) unknown(c echo.Context, m managed, f submitted, err error) problem {
-	p := newProblem(http.StatusServiceUnavailable, "The outcome is not known", "The database did not say whether this Run was "+m.done+".",
-		"Whether anything was done is not known.", "Send the same form again: it is safe, for the same form is carried out once at most.", err)
+	p := newProblem(http.StatusServiceUnavailable, text.Of("The outcome is not known"), m.say.unknown,
+		text.Of("Whether anything was done is not known."), text.Of("Send the same form again: it is safe, for the same form is carried out once at most."), err)
 	p.kind, p.retryAfter, p.form = "outcome_unknown", unavailableFor, s.formOf(c, s.links.deed(m.deed, m.run.ID))
-	p.back = templates.Link{Text: "Did it happen?", URL: s.links.mutation(f.mutation)}
+	p.back = templates.Link{Text: text.Of("Did it happen?"), URL: s.links.mutation(f.mutation)}
 	return p
 }
 
 func (s *server) unavailable(c echo.Context, m managed, err error) problem {
-	p := newProblem(http.StatusServiceUnavailable, "Unavailable", "The database could not be worked with in time.", "Nothing was "+m.done+".",
-		"Send the same form again in a moment: it is carried out once at most.", err)
+	p := newProblem(http.StatusServiceUnavailable, text.Of("Unavailable"), text.Of("The database could not be worked with in time."), m.say.notDone,
+		text.Of("Send the same form again in a moment: it is carried out once at most."), err)
 	p.kind, p.retryAfter, p.form, p.back = "unavailable", unavailableFor, s.resend(c), s.backToRun(m)
 	return p
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/internal/run/runtest"
 	"github.com/qinglong/console/internal/runmgmt"
+	"github.com/qinglong/console/internal/text"
 )
 
 func TestRetryIsRefused(t *testing.T) {
@@ -95,11 +96,11 @@ func TestEveryReasonIsWorded(t *testing.T) {
 	for reason, status := range refusalStatus {
 		w := httptest.NewRecorder()
 		c := echo.New().NewContext(httptest.NewRequest(http.MethodPost, "/", nil), w)
-		s.fail(s.mutationProblem(c, managed{deed: retrying}, submitted{}, &runmgmt.Refusal{Reason: reason, Detail: "found", Retry: new(uuid.UUID), RetryAfter: 1500 * time.Millisecond}), c)
+		s.fail(s.mutationProblem(c, managed{deed: retrying}, submitted{}, &runmgmt.Refusal{Reason: reason, Detail: text.Of("Found."), Retry: new(uuid.UUID), RetryAfter: 1500 * time.Millisecond}), c)
 		if w.Code != status || w.Header().Get("Retry-After") != "2" && reason == runmgmt.RateLimited {
 			t.Errorf("%s is answered %d, Retry-After %q, want %d", reason, w.Code, w.Header().Get("Retry-After"), status)
 		}
-		if reason != runmgmt.NotFound && refusalTitles[reason] == "" || status < 400 || nextFor(retrying, reason) == "" {
+		if reason != runmgmt.NotFound && refusalTitles[reason].Empty() || status < 400 || nextFor(retrying, reason).Empty() {
 			t.Errorf("%s has no words", reason)
 		}
 	}
@@ -213,8 +214,7 @@ func TestManagingIsIsolated(t *testing.T) {
 			},
 		} {
 			a, b := do(o.failed), do(missing)
-			without := func(r answered) string { return strings.ReplaceAll(r.body, r.Header.Get("X-Request-Id"), "") }
-			if a.StatusCode != http.StatusNotFound || without(a) != without(b) {
+			if a.StatusCode != http.StatusNotFound || said(a) != said(b) {
 				t.Errorf("%s %s of another Project's Run = %d, want 404 like a missing one", name, d.path, a.StatusCode)
 			}
 		}

@@ -5,13 +5,12 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
-	"net/http"
-	"strings"
 
 	"github.com/a-h/templ"
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/oidc"
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/static"
 	"github.com/qinglong/console/web/templates"
 )
@@ -20,67 +19,58 @@ import (
 const compressible = 1400
 
 // sections are the main navigation, in its order; the key follows g.
-var sections = []struct{ text, path, key string }{
-	{"Overview", "/", "o"},
-	{"Schedules", "/schedules", "s"},
-	{"Runs", "/runs", "r"},
+var sections = []struct {
+	text      text.Text
+	path, key string
+}{
+	{text.Of("Overview"), "/", "o"},
+	{text.Of("Schedules"), "/schedules", "s"},
+	{text.Of("Runs"), "/runs", "r"},
 }
 
-// page is what surrounds a page's content; signed out, there is no way anywhere. nowMS is the database clock, or 0 on a page made from memory.
-func (s *server) page(c echo.Context, title, section string, nowMS int64) templates.Page {
+// page is what surrounds a page's content; in is the path of the section it belongs to, if any; signed out, there is no
+// way anywhere. nowMS is the database clock, or 0 on a page made from memory.
+func (s *server) page(c echo.Context, title text.Text, in string, nowMS int64) templates.Page {
 	p := templates.Page{
-		Title: title, Home: s.links.url("/", nil), Banner: s.Banner, Version: s.Version, RequestID: requestID(c),
-		Stylesheet: s.asset("console.css"), Script: s.asset("console.js"), Icon: s.asset("favicon.svg"),
+		Title: title, Home: s.links.url("/", nil), Banner: s.Banner, Version: s.Version, RequestID: requestID(c), Theme: s.theme(c),
+		Stylesheet: s.asset("console.css"), Script: s.asset("console.js"), LiveScript: s.asset("live.js"), Icon: s.asset("favicon.svg"),
+		Live: nowMS > 0 && s.routeOf(c).live, Choices: s.preferences(c),
 	}
-	if session, err := oidc.Current(c.Request().Context()); err == nil {
-		p.Who = templates.Who{Name: userName(session), URL: s.links.url(profilePath, nil), SignOut: s.links.url(signOutPath, nil)}
-	}
-	for _, x := range sections {
-		if p.Who.Name != "" {
-			p.Nav = append(p.Nav, templates.NavLink{Text: x.text, URL: s.links.url(x.path, nil), Key: x.key, Current: x.text == section})
-		}
+	if isEmbedded(c) {
+		p.Embed, p.Whole = true, withQuery(c.Request().URL.EscapedPath(), filters(c.QueryParams()))
 	}
 	if nowMS > 0 {
 		p.AsOf = instant(nowMS, nowMS)
+	}
+	session, err := oidc.Current(c.Request().Context())
+	if err != nil {
+		return p
+	}
+	p.Search, p.Who = s.links.url(searchPath, nil), templates.Who{Name: userName(session), URL: s.links.url(profilePath, nil), SignOut: s.links.url(signOutPath, nil)}
+	for _, x := range sections {
+		p.Nav = append(p.Nav, templates.NavLink{Text: x.text, URL: s.links.url(x.path, nil), Key: x.key, Current: x.path == in})
 	}
 	return p
 }
 
 func (s *server) asset(name string) string { return s.links.url("/"+static.URL(name), nil) }
 
-// answer writes body as JSON to a client that asks for it, and the page to everybody else. Only the one is made.
-func answer(c echo.Context, body func() any, page func() templ.Component) error {
-	if wantsJSON(c) {
-		return writeJSON(c, http.StatusOK, "application/json", body())
-	}
-	return writeHTML(c, http.StatusOK, page())
-}
-
-// wantsJSON tells whether the address or the client asks for JSON.
-func wantsJSON(c echo.Context) bool {
-	return strings.HasSuffix(c.Request().URL.Path, ".json") || strings.HasSuffix(c.Path(), "/:trigger"+accountPath) || acceptsJSON(c)
-}
-
-// acceptsJSON tells clients that ask for JSON from browsers, which ask for HTML and for everything else.
-func acceptsJSON(c echo.Context) bool {
-	accept := strings.ToLower(c.Request().Header.Get("Accept"))
-	return strings.Contains(accept, "json") && !strings.Contains(accept, "text/html")
-}
-
 // writeHTML writes page only if all of it rendered, so that a failure can still be a 500.
 func writeHTML(c echo.Context, status int, page templ.Component) error {
-	b, err := render(c, page)
+	b, _, err := render(c, page)
 	if err != nil {
 		return err
 	}
 	return write(c, status, echo.MIMETextHTMLCharsetUTF8, b)
 }
 
-// render waits for nothing, and the page that says the time is over must itself render after that.
-func render(c echo.Context, page templ.Component) ([]byte, error) {
+// render makes page, and beside it its live parts. It waits for nothing, and the page that says the time is over must
+// itself render after that.
+func render(c echo.Context, page templ.Component) ([]byte, templates.Fragments, error) {
+	ctx, parts := templates.Recording(context.WithoutCancel(c.Request().Context()))
 	var buf bytes.Buffer
-	err := page.Render(context.WithoutCancel(c.Request().Context()), &buf)
-	return buf.Bytes(), err
+	err := page.Render(ctx, &buf)
+	return buf.Bytes(), parts, err
 }
 
 func writeJSON(c echo.Context, status int, contentType string, body any) error {
@@ -95,7 +85,7 @@ func writeJSON(c echo.Context, status int, contentType string, body any) error {
 // may hold a secret beside words from its address; none but [server.goOn]'s, which is not compressed, holds one at all.
 func write(c echo.Context, status int, contentType string, body []byte) error {
 	h := c.Response().Header()
-	h.Set("Vary", "Accept, Accept-Encoding")
+	h.Set("Vary", "Accept, Accept-Encoding, Accept-Language, Cookie")
 	if len(body) < compressible || !static.AcceptsGzip(c.Request().Header.Get("Accept-Encoding")) {
 		return c.Blob(status, contentType, body)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/qinglong/console/internal/catalog"
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/runmgmt"
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
@@ -49,12 +50,12 @@ func (s *server) askAgain(c echo.Context, m managed, err error) error {
 
 func (s *server) previewPage(c echo.Context, m managed, p runmgmt.Preview) templates.Preview {
 	page := templates.Preview{
-		Page: s.page(c, m.title(visible(m.run.TaskName)), "Runs", p.NowMS), Name: m.title(visible(m.run.TaskName)), Status: runStatuses[p.Source.Status],
-		Proof: proof(m, p.Level, p.LeftMS), Heading: "Since then", Since: since(p), Later: s.laterRuns(p), Family: s.family(p.Since.Family, m.run.ID, p.NowMS),
-		Note: visible(p.Note.Note), Checks: checks(p), Changed: changes(p.Changed), Again: s.verifyAgain(m.deed, m.run.ID, p.Words), Back: templates.Link{Text: "Not now", URL: s.links.run(m.run.ID)},
-		What: "Creates one Run, linked to this one. This Run does not change.",
+		Page: s.page(c, m.title(), "/runs", p.NowMS), Name: m.title(), Status: runStatuses[p.Source.Status],
+		Proof: proof(m, p.Level, p.LeftMS), Heading: text.Of("Since then"), Since: since(p), Later: s.laterRuns(p), Family: s.family(p.Since.Family, m.run.ID, p.NowMS),
+		Note: visible(p.Note.Note), Checks: checks(p), Changed: changes(p.Changed), Again: s.verifyAgain(m.deed, m.run.ID, p.Words), Back: templates.Link{Text: text.Of("Not now"), URL: s.links.run(m.run.ID)},
+		What: m.say.submits,
 	}
-	page.Current = fmt.Sprintf("Changed in the Task since: revision %d will run, %d is current", p.Source.TaskRevision, p.Source.TaskHead)
+	page.Current = text.Of("Changed in the Task since: revision %s will run, %s is current", p.Source.TaskRevision, p.Source.TaskHead)
 	if len(p.Plan.Command) > 0 {
 		page.Plan = planPairs(p)
 	}
@@ -66,21 +67,21 @@ func (s *server) previewPage(c echo.Context, m managed, p runmgmt.Preview) templ
 
 // submission is the form by which the operator says yes to what this page shows.
 func (s *server) submission(m managed, p runmgmt.Preview) templates.Form {
-	f := templates.Form{Action: s.links.deed(m.deed, m.run.ID), Button: m.next, AsksReason: true, Reason: p.Words, Fields: []templates.Field{
+	f := templates.Form{Action: s.links.deed(m.deed, m.run.ID), Button: m.say.button, AsksReason: true, Reason: p.Words, Fields: []templates.Field{
 		{Name: "mutation", Value: uuid.NewString()}, {Name: "status", Value: string(p.Source.Status)},
 		{Name: "version", Value: strconv.FormatInt(p.Source.Version, 10)}, {Name: "plan", Value: p.Plan.ExecutionDigest}}}
 	if p.Source.NewestRetry != nil {
 		f.Fields = append(f.Fields, templates.Field{Name: "newest", Value: p.Source.NewestRetry.String()})
 	}
 	if p.Note.Safe == "no" {
-		f.Confirm = "Retry although the Task’s author says that running it again is not safe"
+		f.Confirm = text.Of("Retry although the Task’s author says that running it again is not safe")
 	}
 	return f
 }
 
 func proof(m managed, level string, leftMS int64) templates.Proof {
 	left := max(leftMS/1000, 0)
-	return templates.Proof{Text: fmt.Sprintf("Verified as %s by %s · valid for %s Run %s", userName(m.session), levels[level], m.doing, shortID(m.run.ID, "").Short),
+	return templates.Proof{Text: text.Of("Verified as %s by %s · valid for %s", userName(m.session), levels[level], provenFor(m.deed, shortID(m.run.ID, "").Short)),
 		Left: fmt.Sprintf("%d:%02d", left/60, left%60), Secs: strconv.FormatInt(left, 10)}
 }
 
@@ -99,24 +100,28 @@ func since(p runmgmt.Preview) []templates.Sentence {
 		}
 	}
 	if running > 0 {
-		list = append(list, templates.Sentence{Lead: plural(running, "later Run", "later Runs") + " of this Task", Rest: "may still be running.", Tone: "warn"})
+		list = append(list, templates.Sentence{Lead: laterOf(running), Rest: text.Of("may still be running."), Tone: "warn"})
 	}
 	if succeeded > 0 {
-		list = append(list, templates.Sentence{Lead: plural(succeeded, "later Run", "later Runs") + " of this Task", Rest: "succeeded."})
+		list = append(list, templates.Sentence{Lead: laterOf(succeeded), Rest: text.Of("succeeded.")})
 	}
 	if failed > 0 {
-		list = append(list, templates.Sentence{Lead: plural(failed, "later Run", "later Runs") + " of this Task", Rest: "did not succeed either.", Tone: "warn"})
+		list = append(list, templates.Sentence{Lead: laterOf(failed), Rest: text.Of("did not succeed either."), Tone: "warn"})
 	}
 	if p.Source.Retries > 0 {
-		list = append(list, templates.Sentence{Lead: "This Run has been retried already,", Rest: plural(p.Source.Retries, "time.", "times."), Tone: "warn"})
+		list = append(list, templates.Sentence{Lead: text.Of("This Run has been retried already,"), Rest: text.Count(p.Source.Retries, "1 time.", "%s times."), Tone: "warn"})
 	}
 	for _, name := range p.Since.Verifying {
-		list = append(list, templates.Sentence{Lead: shorten(visible(name), listName), Rest: "has verified for this Run too, and may retry it this minute.", Tone: "warn"})
+		list = append(list, templates.Sentence{Lead: text.Data(shorten(visible(name), listName)), Rest: text.Of("has verified for this Run too, and may retry it this minute."), Tone: "warn"})
 	}
 	if len(list) == 0 {
-		list = append(list, templates.Sentence{Lead: "Nothing:", Rest: "the Task has had no later Run, nobody has retried this one, and nobody else is about to."})
+		list = append(list, templates.Sentence{Lead: text.Of("Nothing:"), Rest: text.Of("the Task has had no later Run, nobody has retried this one, and nobody else is about to.")})
 	}
 	return list
+}
+
+func laterOf(n int) text.Text {
+	return text.Count(n, "1 later Run of this Task", "%s later Runs of this Task")
 }
 
 func (s *server) laterRuns(p runmgmt.Preview) templates.Family {
@@ -130,24 +135,24 @@ func (s *server) laterRuns(p runmgmt.Preview) templates.Family {
 // planPairs is what will run. These details are on this page alone.
 func planPairs(p runmgmt.Preview) []templates.Pair {
 	plan := p.Plan
-	list := []templates.Pair{{Name: "Command", Mono: commandLine(plan.Command)}}
+	list := []templates.Pair{{Name: text.Of("Command"), Mono: commandLine(plan.Command)}}
 	for _, x := range []struct {
-		name string
+		name text.Text
 		all  []string
-	}{{"Environment", plan.EnvNames}, {"Secrets", secrets(plan.Secrets)}, {"Placement", plan.Requires}} {
+	}{{text.Of("Environment"), plan.EnvNames}, {text.Of("Secrets"), secrets(plan.Secrets)}, {text.Of("Placement"), plan.Requires}} {
 		if len(x.all) > 0 {
 			list = append(list, templates.Pair{Name: x.name, Mono: visible(strings.Join(x.all, ", "))})
 		}
 	}
 	if plan.WorkingDirectory != "" {
-		list = append(list, templates.Pair{Name: "Directory", Mono: visible(plan.WorkingDirectory)})
+		list = append(list, templates.Pair{Name: text.Of("Directory"), Mono: visible(plan.WorkingDirectory)})
 	}
 	if plan.Timeout > 0 {
-		list = append(list, templates.Pair{Name: "Timeout", Note: duration(plan.Timeout.Milliseconds())})
+		list = append(list, templates.Pair{Name: text.Of("Timeout"), Note: duration(plan.Timeout.Milliseconds())})
 	}
-	revision := fmt.Sprintf("%d, as this Run ran it", p.Source.TaskRevision)
-	return append(list, templates.Pair{Name: "Revision", Note: revision}, templates.Pair{Name: "Digest", Mono: digest(plan.ExecutionDigest), Title: plan.ExecutionDigest},
-		templates.Pair{Name: "Quota", Note: fmt.Sprintf("%d of %d left this minute", p.Quota, runmgmt.Quota)})
+	revision := text.Of("%s, as this Run ran it", p.Source.TaskRevision)
+	return append(list, templates.Pair{Name: text.Of("Revision"), Note: revision}, templates.Pair{Name: text.Of("Digest"), Mono: digest(plan.ExecutionDigest), Title: plan.ExecutionDigest},
+		templates.Pair{Name: text.Of("Quota"), Note: text.Of("%s of %s left this minute", p.Quota, runmgmt.Quota)})
 }
 
 var bareWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
@@ -184,10 +189,10 @@ func checks(p runmgmt.Preview) []templates.Check {
 	return list
 }
 
-func check(what string, refusal *runmgmt.Refusal) templates.Check {
-	c := templates.Check{Status: templates.Status{Word: "passed", Shape: "disc", Tone: "ok"}, What: sentence(what)}
+func check(what text.Text, refusal *runmgmt.Refusal) templates.Check {
+	c := templates.Check{Status: templates.Status{Word: text.Of("passed"), Shape: "disc", Tone: "ok"}, What: what}
 	if refusal != nil {
-		c.Status, c.Why = templates.Status{Word: "failed", Shape: "triangle", Tone: "bad"}, sentence(refusal.Detail)
+		c.Status, c.Why = templates.Status{Word: text.Of("failed"), Shape: "triangle", Tone: "bad"}, refusal.Detail.Map(visible)
 	}
 	return c
 }
@@ -223,7 +228,7 @@ func (s *server) submitted(c echo.Context, d deed) (managed, submitted, error) {
 	}
 	f, err := readForm(c)
 	if err == nil && f.unsure {
-		err = badForm("The second confirmation is missing: the Task’s author says that running it again is not safe.")
+		err = badForm(text.Of("The second confirmation is missing: the Task’s author says that running it again is not safe."))
 	}
 	return m, f, err
 }

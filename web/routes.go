@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -33,6 +34,9 @@ type route struct {
 	query []string
 	// Whether answering may take the identity provider: it is limited in rate, and given the provider's time.
 	provider bool
+	json     bool // it is JSON, whatever the client asks for
+	csv      bool // it is CSV, and may take as long as its rows take
+	live     bool // a stream keeps its page current
 }
 
 func onGet(path string, n need, h echo.HandlerFunc) route {
@@ -54,6 +58,27 @@ func (r route) asksProvider() route {
 	return r
 }
 
+// kept makes r a page that a stream keeps current.
+func (r route) kept() route {
+	r.live = true
+	return r
+}
+
+// listing is a list at path: its page, which a stream keeps current, and the same as JSON and as CSV.
+func listing(path, name string, n need, h echo.HandlerFunc, query []string) []route {
+	page, csv := onGet(path, n, h).named(name, query...).kept(), onGet(path+".csv", n, h)
+	csv.csv = true
+	return []route{page, onGet(path+".json", n, h), csv}
+}
+
+// accounts are the account of a Schedule in the forms that are no page: its page is the Schedule's.
+func (s *server) accounts() []route {
+	path, h := "/schedules/:project/:trigger"+accountPath, s.answer(s.account)
+	plain, csv := onGet(path, reading, h), onGet(path+".csv", reading, h)
+	plain.json, csv.csv = true, true
+	return []route{plain, onGet(path+".json", reading, h), csv}
+}
+
 func (r route) methods() []string {
 	if r.method == http.MethodGet {
 		return []string{http.MethodGet, http.MethodHead}
@@ -65,17 +90,18 @@ func (r route) methods() []string {
 func (r route) framable() bool { return r.method != http.MethodPost && r.need == reading }
 
 func (s *server) routes() []route {
-	list := []route{
-		onGet("/", reading, s.overview).named("overview"),
-		onGet("/schedules", reading, s.schedules).named("schedules", schedulesQuery...),
-		onGet("/schedules.json", reading, s.schedules),
-		onGet("/schedules/:project/:trigger", reading, s.schedule).named("schedule", scheduleQuery...),
-		onGet("/schedules/:project/:trigger"+accountPath, reading, s.account),
-		onGet("/schedules/:project/:trigger"+accountPath+".json", reading, s.account),
-		onGet("/runs", reading, s.runs).named("runs", runsQuery...),
-		onGet("/runs.json", reading, s.runs),
-		onGet("/runs/:id", reading, s.run).named("run", runQuery...),
-		onGet("/go/mutation/:id", reading, s.mutation).named("mutation"),
+	list := slices.Concat(
+		listing("/schedules", "schedules", reading, s.answer(s.schedules), schedulesQuery),
+		listing("/runs", "runs", reading, s.answer(s.runs), runsQuery),
+		listing(auditPath, "audit", need(policy.ReadAudit), s.answer(s.audit), auditQuery),
+		s.accounts(),
+	)
+	list = append(list,
+		onGet("/", reading, s.answer(s.overview)).named("overview").kept(),
+		onGet("/schedules/:project/:trigger", reading, s.answer(s.schedule)).named("schedule", scheduleQuery...).kept(),
+		onGet("/runs/:id", reading, s.answer(s.run)).named("run", runQuery...).kept(),
+		onGet("/go/mutation/:id", reading, s.answer(s.mutation)).named("mutation"),
+		onGet(searchPath, reading, s.answer(s.search)).named("search", "q"),
 
 		onGet("/runs/:id/retry", need(policy.RetryRun), s.retry).named("retry"),
 		onPost("/runs/:id/retry", need(policy.RetryRun), s.submitRetry),
@@ -83,8 +109,6 @@ func (s *server) routes() []route {
 		onGet("/runs/:id/stop", need(policy.StopRun), s.stop).named("stop"),
 		onPost("/runs/:id/stop", need(policy.StopRun), s.submitStop),
 		onPost("/runs/:id/stop/verify", need(policy.StopRun), s.verify(stopping)).asksProvider(),
-		onGet(auditPath, need(policy.ReadAudit), s.audit).named("audit", auditQuery...),
-		onGet(auditPath+".json", need(policy.ReadAudit), s.audit),
 		onGet(stepUpTestPath, need(policy.ReadAudit), s.stepUpTest).named(stepUpTestName),
 
 		onGet(profilePath, signedIn, s.profile).named("profile"),
@@ -96,9 +120,10 @@ func (s *server) routes() []route {
 		onGet("/"+static.Dir+"*", machine, s.static),
 		onGet("/livez", machine, s.livez),
 		onGet("/readyz", machine, s.readyz),
-	}
+		onPost(preferencesPath, anyone, s.prefer),
+	)
 	if s.links.base != "" {
-		list = append(list, onGet("", reading, s.overview).named("overview")) // a base path without its slash
+		list = append(list, onGet("", reading, s.answer(s.overview)).named("overview").kept()) // a base path without its slash
 	}
 	if s.ownSignIn() {
 		list = append(list, onPost(signInPath, anyone, s.startSignIn).asksProvider(), onGet(CallbackPath, anyone, s.callback).asksProvider())

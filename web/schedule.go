@@ -4,16 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/a-h/templ"
 	"github.com/labstack/echo/v4"
 
+	"github.com/qinglong/console/internal/catalog"
 	"github.com/qinglong/console/internal/cron"
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/scheduler"
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
@@ -33,38 +35,46 @@ type oneScheduleJSON struct {
 	Account string        `json:"account"` // where its account is
 }
 
-func (s *server) schedule(c echo.Context) error {
+func (s *server) schedule(c echo.Context) (reply, error) {
 	q, err := query(c, scheduleQuery...)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
 	v, err := s.viewer(c)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
 	r, err := rangeOf(q, v.nowMS)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
 	ctx := c.Request().Context()
 	d, err := s.findSchedule(ctx, v, c.Param("project"), c.Param("trigger"))
 	if err != nil {
-		return err
+		return reply{}, err
 	}
 	runs, err := run.List(ctx, s.DB, run.Filter{Projects: v.sees(d.ProjectID), TriggerID: d.TriggerID}, nil, runsShown)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
 	plan, _ := d.Plan() // an unreadable one is shown without its timing
-	if acceptsJSON(c) || d.TriggerID != c.Param("trigger") {
-		return writeJSON(c, http.StatusOK, "application/json", s.scheduleJSON(d, plan, runs.Runs, r))
+	if d.TriggerID == c.Param("trigger") {
+		c.Set(nameKey, true)
 	}
-	page := s.schedulePage(c, d, plan)
-	page.Runs = s.runRows(runs.Runs, d.NowMS)
-	if page.Account, err = s.accountOf(c, v, d, plan, r); err != nil {
-		return err
+	found := reply{json: func() any { return s.scheduleJSON(d, plan, runs.Runs, r) }}
+	if s.wantsJSON(c) {
+		return found, nil
 	}
-	return writeHTML(c, http.StatusOK, templates.SchedulePage(page))
+	a, err := s.accountOf(c, v, d, plan, r)
+	if err != nil {
+		return reply{}, err
+	}
+	found.page = func() templ.Component {
+		page := s.schedulePage(c, d, plan)
+		page.Runs, page.Account = s.runRows(runs.Runs, d.NowMS), a
+		return templates.SchedulePage(page)
+	}
+	return found, nil
 }
 
 func (s *server) scheduleJSON(d scheduler.Detail, plan scheduler.Plan, runs []run.Summary, r accountRange) oneScheduleJSON {
@@ -88,15 +98,15 @@ func (s *server) findSchedule(ctx context.Context, v viewer, project, trigger st
 func (s *server) schedulePage(c echo.Context, d scheduler.Detail, plan scheduler.Plan) templates.Schedule {
 	status := scheduleStates[d.State]
 	page := templates.Schedule{
-		Page: s.page(c, d.TriggerID, "Schedules", d.NowMS), Name: d.TriggerID, Status: status, Project: d.ProjectID,
+		Page: s.page(c, text.Data(d.TriggerID), "/schedules", d.NowMS), Name: d.TriggerID, Status: status, Project: d.ProjectID,
 		Words: plan.Words, Cron: plan.Written, Zone: plan.Timezone, Sentences: scheduleSentences(d), Reason: whyIdle(d),
 		Fence: fence(d, plan), Pins: s.pins(d), Occurrences: occurrences(plan.After(d.NowMS, nextShown), plan.Location(), d.NowMS),
-		NoNext:  templates.Empty{Why: "No occurrence can be computed.", What: "The Trigger's content cannot be read. Publish it again."},
-		NoRuns:  templates.Empty{Why: "No Run of this Trigger yet.", What: "The first one appears when the next occurrence is admitted."},
+		NoNext:  templates.Empty{Why: text.Of("No occurrence can be computed."), What: text.Of("The Trigger's content cannot be read. Publish it again.")},
+		NoRuns:  templates.Empty{Why: text.Of("No Run of this Trigger yet."), What: text.Of("The first one appears when the next occurrence is admitted.")},
 		AllRuns: s.links.runs("project", d.ProjectID, "trigger", d.TriggerID),
 	}
 	page.JSON = s.links.schedule(d.ProjectID, d.TriggerID) + ".json"
-	page.Markdown = fmt.Sprintf("**%s** %s, %s: %s", markdown(d.TriggerID), status.Word, markdown(plan.Words),
+	page.Markdown = text.Of("**%s** %s, %s: %s", markdown(d.TriggerID), status.Word, plan.Words,
 		s.publicURL(s.links.schedule(d.ProjectID, d.TriggerID)))
 	return page
 }
@@ -104,39 +114,39 @@ func (s *server) schedulePage(c echo.Context, d scheduler.Detail, plan scheduler
 func scheduleSentences(d scheduler.Detail) []templates.Sentence {
 	switch d.State {
 	case scheduler.Paused:
-		return []templates.Sentence{{Lead: "Paused", Rest: "by " + visible(*d.PausedBy) + " " + relative(d.NowMS-*d.PausedMS) + ": " + visible(*d.PauseReason), Tone: "warn"}}
+		return []templates.Sentence{{Lead: text.Of("Paused"), Rest: text.Of("by %s %s: %s", visible(*d.PausedBy), relative(d.NowMS-*d.PausedMS), visible(*d.PauseReason)), Tone: "warn"}}
 	case scheduler.Disabled:
-		return []templates.Sentence{{Lead: "Disabled:", Rest: "no occurrence is admitted."}}
+		return []templates.Sentence{{Lead: text.Of("Disabled:"), Rest: text.Of("no occurrence is admitted.")}}
 	case scheduler.Blocked:
-		return []templates.Sentence{{Lead: "Blocked:", Rest: "its occurrences cannot be decided. It is tried again whenever its claim lapses.", Tone: "bad"}}
+		return []templates.Sentence{{Lead: text.Of("Blocked:"), Rest: text.Of("its occurrences cannot be decided. It is tried again whenever its claim lapses."), Tone: "bad"}}
 	case scheduler.Claimed:
-		return []templates.Sentence{{Lead: "Being decided", Rest: "right now."}}
+		return []templates.Sentence{{Lead: text.Of("Being decided"), Rest: text.Of("right now.")}}
 	case scheduler.Due:
-		return []templates.Sentence{{Lead: "Due,", Rest: "waiting for a replica to claim it."}}
+		return []templates.Sentence{{Lead: text.Of("Due,"), Rest: text.Of("waiting for a replica to claim it.")}}
 	}
 	if d.NextMS == nil {
 		return nil
 	}
-	next := templates.Sentence{Lead: "Next " + relative(d.NowMS-*d.NextMS) + "."}
+	next := templates.Sentence{Lead: text.Of("Next %s.", relative(d.NowMS-*d.NextMS))}
 	if d.State == scheduler.NeverRun {
-		next.Rest = "It has not had an occurrence yet."
+		next.Rest = text.Of("It has not had an occurrence yet.")
 	}
 	return []templates.Sentence{next}
 }
 
 // whyIdle says why nothing is admitted, whole.
-func whyIdle(d scheduler.Detail) string {
+func whyIdle(d scheduler.Detail) text.Text {
 	switch {
 	case d.BlockedReason != nil:
-		return visible(*d.BlockedReason)
+		return text.Data(visible(*d.BlockedReason))
 	case d.State != scheduler.Disabled:
-		return ""
+		return text.Text{}
 	case d.Archived:
-		return "The Project is archived."
+		return text.Of("The Project is archived.")
 	case !d.TaskEnabled:
-		return "The Task is disabled. Enable it in the manifest and publish."
+		return text.Of("The Task is disabled. Enable it in the manifest and publish.")
 	}
-	return "The Trigger is disabled. Enable it in the manifest and publish."
+	return text.Of("The Trigger is disabled. Enable it in the manifest and publish.")
 }
 
 // occurrences words instants to come on the Schedule's clock and in UTC.
@@ -144,60 +154,72 @@ func occurrences(list []cron.Occurrence, loc *time.Location, nowMS int64) []temp
 	var rows []templates.Occurrence
 	for _, o := range list {
 		utc := instant(o.At.UnixMilli(), nowMS)
-		utc.Text = o.At.UTC().Format("Mon 2 Jan 2006 15:04:05")
-		rows = append(rows, templates.Occurrence{Local: o.At.In(loc).Format("Mon 2 Jan 2006 15:04:05 MST"), UTC: utc, Mark: daylight[o.Mark]})
+		utc.Text = strings.TrimSuffix(utc.Text, " UTC") // the head of its column says so
+		rows = append(rows, templates.Occurrence{Local: dated(o.At.In(loc)), UTC: utc, Mark: daylight[o.Mark]})
 	}
 	return rows
 }
 
 // fence lists what a commit would compare, field by field.
 func fence(d scheduler.Detail, plan scheduler.Plan) []templates.Pair {
-	claim := templates.Pair{Name: "Claim", Note: "none held"}
+	claim := templates.Pair{Name: text.Of("Claim"), Note: text.Of("none held")}
 	if d.ClaimToken != nil && d.ClaimOwner != nil && d.ClaimExpires != nil {
-		claim = templates.Pair{Name: "Claim", Mono: *d.ClaimToken + "…", Note: "by " + visible(*d.ClaimOwner) + expiry(*d.ClaimExpires-d.NowMS)}
+		claim.Mono, claim.Note = *d.ClaimToken+"…", holder(visible(*d.ClaimOwner), *d.ClaimExpires-d.NowMS)
 	}
-	cursor := templates.Pair{Name: "Cursor", Instant: maybe(d.NextMS, d.NowMS)}
+	cursor := templates.Pair{Name: text.Of("Cursor"), Instant: maybe(d.NextMS, d.NowMS)}
 	if d.NextMS == nil {
-		cursor = templates.Pair{Name: "Cursor", Note: "none yet; looked for after", Tone: "soft", Instant: instant(d.BaseMS, d.NowMS)}
+		cursor = templates.Pair{Name: cursor.Name, Note: text.Of("none yet; looked for after"), Tone: "soft", Instant: instant(d.BaseMS, d.NowMS)}
 	}
 	return []templates.Pair{
-		{Name: "Trigger revision", Note: strconv.FormatInt(d.Revision, 10), Mono: digest(d.TriggerDigest), Title: d.TriggerDigest},
-		{Name: "Published", Instant: instant(d.PublishedAtMS, d.NowMS)},
+		{Name: text.Of("Trigger revision"), Note: text.Data(strconv.FormatInt(d.Revision, 10)), Mono: digest(d.TriggerDigest), Title: d.TriggerDigest},
+		{Name: text.Of("Published"), Instant: instant(d.PublishedAtMS, d.NowMS)},
 		cursor,
-		{Name: "Last occurrence", Instant: maybe(d.LastMS, d.NowMS), Note: unless(d.LastMS != nil, "none yet")},
-		{Name: "State version", Note: strconv.FormatInt(d.StateVersion, 10)},
+		{Name: text.Of("Last occurrence"), Instant: maybe(d.LastMS, d.NowMS), Note: unless(d.LastMS != nil, text.Of("none yet"))},
+		{Name: text.Of("State version"), Note: text.Data(strconv.FormatInt(d.StateVersion, 10))},
 		claim,
-		{Name: "Claim version", Note: strconv.FormatInt(d.ClaimVersion, 10)},
-		{Name: "Misfire", Note: strings.ReplaceAll(plan.Misfire, "_", " ")},
-		{Name: "Project version", Note: strconv.FormatInt(d.ProjectVersion, 10)},
-		{Name: "Row written", Instant: instant(d.UpdatedAtMS, d.NowMS)},
+		{Name: text.Of("Claim version"), Note: text.Data(strconv.FormatInt(d.ClaimVersion, 10))},
+		{Name: text.Of("Misfire"), Note: misfireWords(plan.Misfire)},
+		{Name: text.Of("Project version"), Note: text.Data(strconv.FormatInt(d.ProjectVersion, 10))},
+		{Name: text.Of("Row written"), Instant: instant(d.UpdatedAtMS, d.NowMS)},
 	}
 }
 
-func unless(known bool, text string) string {
+func unless(known bool, otherwise text.Text) text.Text {
 	if known {
-		return ""
+		return text.Text{}
 	}
-	return text
+	return otherwise
 }
 
-func expiry(leftMS int64) string {
+// holder says who holds a claim, and for how long yet.
+func holder(owner string, leftMS int64) text.Text {
 	if leftMS <= 0 {
-		return ", expired " + relative(-leftMS)
+		return text.Of("held by %s, expired %s", owner, relative(-leftMS))
 	}
-	return ", " + duration(leftMS) + " left"
+	return text.Of("held by %s, %s left", owner, duration(leftMS))
+}
+
+// misfireWords names a misfire policy; content that cannot be read has another, or none.
+func misfireWords(policy string) text.Text {
+	switch policy {
+	case catalog.MisfireSkip:
+		return text.Of("skip")
+	case catalog.MisfireFireOnce:
+		return text.Of("fire once")
+	}
+	return text.Data(visible(policy))
 }
 
 func (s *server) pins(d scheduler.Detail) []templates.Pair {
-	pinned := templates.Pair{Name: "Pinned revision", Note: strconv.FormatInt(d.TaskRevision, 10), Mono: digest(d.TaskDigest), Title: d.TaskDigest}
+	pinned := templates.Pair{Name: text.Of("Pinned revision"), Note: text.Data(strconv.FormatInt(d.TaskRevision, 10)), Mono: digest(d.TaskDigest), Title: d.TaskDigest}
 	execution := fmt.Sprintf("qltd:v1:%d:%s", d.TaskRevision, d.TaskDigest)
 	list := []templates.Pair{
-		{Name: "Task", Link: templates.Link{Text: visible(d.TaskName), URL: s.links.runs("project", d.ProjectID, "task", d.TaskID)}, Mono: d.TaskID},
+		{Name: text.Of("Task"), Link: templates.Link{Text: text.Data(visible(d.TaskName)), URL: s.links.runs("project", d.ProjectID, "task", d.TaskID)}, Mono: d.TaskID},
 		pinned,
-		{Name: "Execution", Mono: shorten(execution, 20), Title: execution},
+		{Name: text.Of("Execution"), Mono: shorten(execution, 20), Title: execution},
 	}
 	if d.TaskHead != d.TaskRevision {
-		list = append(list, templates.Pair{Name: "Current revision", Note: strconv.FormatInt(d.TaskHead, 10) + ", not the pinned one", Tone: "warn"})
+		list = append(list, templates.Pair{Name: text.Of("Current revision"), Note: text.Of("%s, not the pinned one", strconv.FormatInt(d.TaskHead, 10)), Tone: "warn"})
 	}
 	return list
 }

@@ -1,12 +1,16 @@
 package web
 
 import (
+	"context"
+	"iter"
 	"net/url"
+	"strconv"
 
 	"github.com/a-h/templ"
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/scheduler"
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
@@ -26,7 +30,7 @@ type timingJSON struct {
 }
 
 func timing(p scheduler.Plan) timingJSON {
-	return timingJSON{Cron: p.Written, Timezone: p.Timezone, Misfire: p.Misfire, Words: p.Words}
+	return timingJSON{Cron: p.Written, Timezone: p.Timezone, Misfire: p.Misfire, Words: p.Words.String()}
 }
 
 // schedulesJSON is a list of Schedules. Next is the address of the following part, empty at the end.
@@ -36,22 +40,22 @@ type schedulesJSON struct {
 	Next      string         `json:"next,omitempty"`
 }
 
-func (s *server) schedules(c echo.Context) error {
+func (s *server) schedules(c echo.Context) (reply, error) {
 	q, err := query(c, schedulesQuery...)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
 	v, err := s.viewer(c)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
 	filter, after, err := scheduleFilter(q, v)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
 	list, err := scheduler.List(c.Request().Context(), s.DB, filter, after, pageSize)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
 	later, next := "", ""
 	if list.Next != nil {
@@ -66,9 +70,9 @@ func (s *server) schedules(c echo.Context) error {
 		}
 		return body
 	}
-	return answer(c, body, func() templ.Component {
+	return reply{json: body, rows: s.scheduleTable(filter), page: func() templ.Component {
 		return templates.SchedulesPage(s.schedulesPage(c, v, q, list.Schedules, later))
-	})
+	}}, nil
 }
 
 func scheduleFilter(q url.Values, v viewer) (scheduler.Filter, *scheduler.Cursor, error) {
@@ -82,16 +86,16 @@ func scheduleFilter(q url.Values, v viewer) (scheduler.Filter, *scheduler.Cursor
 	}
 	after, err := scheduler.ParseCursor(q.Get("after"))
 	if err != nil {
-		return f, nil, badQuery("The parameter after is not a place in the list. Take it from a page's own link.")
+		return f, nil, badQuery(text.Of("The parameter after is not a place in the list. Take it from a page's own link."))
 	}
 	return f, &after, nil
 }
 
 func (s *server) schedulesPage(c echo.Context, v viewer, q url.Values, list []scheduler.Summary, later string) templates.Schedules {
 	page := templates.Schedules{
-		Page: s.page(c, "Schedules", "Schedules", v.nowMS), Action: s.links.url("/schedules", nil),
-		Projects: projectOptions(v, q.Get("project")), States: []templates.Option{{Text: "any"}},
-		Text: visible(q.Get("q")), Filtered: len(nonEmpty(with(q, "after", ""))) > 0, Later: later,
+		Page: s.page(c, text.Of("Schedules"), "/schedules", v.nowMS), Action: s.links.url("/schedules", nil),
+		Projects: projectOptions(v, q.Get("project")), States: []templates.Option{{Text: text.Of("any")}},
+		Text: visible(q.Get("q")), Filtered: len(filters(q)) > 0, Later: later,
 	}
 	page.JSON = s.links.url("/schedules.json", q)
 	for _, state := range scheduler.States() {
@@ -109,27 +113,27 @@ func (s *server) schedulesPage(c echo.Context, v viewer, q url.Values, list []sc
 
 func (s *server) noSchedules(filtered bool) templates.Empty {
 	if filtered {
-		return templates.Empty{Why: "No Schedule matches.", What: "The filters leave none: widen them, or look at every Schedule.",
-			Link: templates.Link{Text: "Every Schedule", URL: s.links.url("/schedules", nil)}}
+		return templates.Empty{Why: text.Of("No Schedule matches."), What: text.Of("The filters leave none: widen them, or look at every Schedule."),
+			Link: templates.Link{Text: text.Of("Every Schedule"), URL: s.links.url("/schedules", nil)}}
 	}
-	return templates.Empty{Why: "No Trigger has been published.", What: "Give a Task a trigger in its manifest and publish it with console apply -f FILE."}
+	return templates.Empty{Why: text.Of("No Trigger has been published."), What: text.Of("Give a Task a trigger in its manifest and publish it with console apply -f FILE.")}
 }
 
 func (s *server) scheduleRow(x scheduler.Summary, nowMS int64) templates.ScheduleRow {
 	row := templates.ScheduleRow{
-		Name:    templates.Link{Text: x.TriggerID, URL: s.links.schedule(x.ProjectID, x.TriggerID)},
+		Name:    templates.Link{Text: text.Data(x.TriggerID), URL: s.links.schedule(x.ProjectID, x.TriggerID)},
 		Project: x.ProjectID, Status: scheduleStates[x.State], Task: x.TaskID, Last: maybe(x.LastMS, nowMS), Claim: claimWords(x, nowMS),
 	}
 	if x.State != scheduler.Disabled && x.State != scheduler.Paused {
 		row.Next = maybe(x.NextMS, nowMS)
 	}
 	if x.BlockedReason != nil {
-		row.Reason = shorten(visible(*x.BlockedReason), listText)
+		row.Reason = text.Data(shorten(visible(*x.BlockedReason), listText))
 	}
 	plan, err := x.Plan()
 	row.Words, row.Cron, row.Zone = plan.Words, plan.Written, plan.Timezone
 	if err != nil {
-		row.Words = "cannot be read"
+		row.Words = text.Of("cannot be read")
 	}
 	if x.LastRunID != nil && x.LastRunStatus != nil {
 		row.LastRun = templates.RunRow{ID: shortID(*x.LastRunID, s.links.run(*x.LastRunID)), Status: runStatuses[*x.LastRunStatus]}
@@ -138,9 +142,27 @@ func (s *server) scheduleRow(x scheduler.Summary, nowMS int64) templates.Schedul
 }
 
 // claimWords says who holds a Schedule that is being decided, and for how long yet.
-func claimWords(x scheduler.Summary, nowMS int64) string {
+func claimWords(x scheduler.Summary, nowMS int64) text.Text {
 	if x.State != scheduler.Claimed || x.ClaimOwner == nil || x.ClaimExpires == nil {
-		return ""
+		return text.Text{}
 	}
-	return "by " + shorten(visible(*x.ClaimOwner), 40) + ", " + duration(max(*x.ClaimExpires-nowMS, 0)) + " left"
+	return text.Of("held by %s, %s left", shorten(visible(*x.ClaimOwner), 40), duration(max(*x.ClaimExpires-nowMS, 0)))
+}
+
+var scheduleColumns = []string{"project", "trigger", "trigger_revision", "state", "blocked_reason", "task", "task_revision", "cron", "timezone", "misfire",
+	"next", "last", "last_run", "last_run_status", "claim_owner", "claim_expires"}
+
+// scheduleTable is every Schedule that f lets through, for an export.
+func (s *server) scheduleTable(f scheduler.Filter) func(context.Context) iter.Seq2[[]string, error] {
+	return func(ctx context.Context) iter.Seq2[[]string, error] {
+		return export(scheduleColumns, func(after *scheduler.Cursor) ([]scheduler.Summary, *scheduler.Cursor, error) {
+			page, err := scheduler.List(ctx, s.DB, f, after, exportPage)
+			return page.Schedules, page.Next, err
+		}, func(x scheduler.Summary) []string {
+			plan, _ := x.Plan() // an unreadable one is listed without its timing
+			return []string{x.ProjectID, x.TriggerID, strconv.FormatInt(x.Revision, 10), string(x.State), optional(x.BlockedReason), x.TaskID,
+				strconv.FormatInt(x.TaskRevision, 10), plan.Written, plan.Timezone, plan.Misfire, cellTime(x.NextMS), cellTime(x.LastMS), optional(x.LastRunID),
+				optional(x.LastRunStatus), optional(x.ClaimOwner), cellTime(x.ClaimExpires)}
+		})
+	}
 }

@@ -24,6 +24,8 @@ import (
 	"github.com/qinglong/console/internal/oidc"
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/runmgmt"
+	"github.com/qinglong/console/internal/text"
+	"github.com/qinglong/console/web/live"
 	"github.com/qinglong/console/web/static"
 )
 
@@ -38,11 +40,12 @@ type Config struct {
 	// AllowedHosts are the only host names, without port, that are answered; every other is 421. Empty allows all:
 	// then the proxy in front must choose.
 	AllowedHosts []string
-	Banner       string // said on top of every page
+	Banner       text.Text // said on top of every page
 
 	Identity *Identity
 	Runs     *runmgmt.Manager // nil: this replica is read-only, and says so
 	StepUp   *oidc.StepUp     // nil: nobody can verify here, and so nothing can be retried or stopped; its RedirectURL is the public URL with StepUpPath below it
+	Live     *live.Hub        // says when what is shown may have changed
 	// FrameAncestors are the same-site origins that may frame the read-only pages; empty is none. FormAction are the
 	// origins besides the console's own that its forms may lead to, such as a proxy's sign-in.
 	FrameAncestors, FormAction []string
@@ -94,6 +97,7 @@ func (s *server) handler() http.Handler {
 	e.Use(
 		nameRequest,
 		s.secure,
+		s.speak, // so that also a refusal is in the reader's language
 		recoverPanic,
 		limitBody,
 		s.limitTime,

@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/oidc"
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
@@ -25,15 +26,15 @@ func (s *server) ownSignIn() bool { return s.Identity.SignIn != nil && !s.Identi
 
 // signIn is the page that leads to the identity provider. It needs no cookie, and nothing begins before its button.
 func (s *server) signIn(c echo.Context) error {
-	page := templates.Notice{Page: s.page(c, "Sign in", "", 0)}
+	page := templates.Notice{Page: s.page(c, text.Of("Sign in"), "", 0)}
 	session, err := oidc.Current(c.Request().Context())
 	switch {
 	case err == nil:
-		page.Sentences = []templates.Sentence{{Lead: "You are signed in", Rest: "as " + userName(session) + "."}}
-		page.Links = []templates.Link{{Text: "Go on", URL: s.links.url("/", nil)}}
+		page.Sentences = []templates.Sentence{{Lead: text.Of("You are signed in"), Rest: text.Of("as %s.", userName(session))}}
+		page.Links = []templates.Link{{Text: text.Of("Go on"), URL: s.links.url("/", nil)}}
 	case !s.ownSignIn():
-		page.Sentences = []templates.Sentence{{Lead: "People sign in at the proxy", Rest: "in front of this console."}}
-		page.Links = []templates.Link{{Text: "Open the console", URL: s.links.url("/", nil)}}
+		page.Sentences = []templates.Sentence{{Lead: text.Of("People sign in at the proxy"), Rest: text.Of("in front of this console.")}}
+		page.Links = []templates.Link{{Text: text.Of("Open the console"), URL: s.links.url("/", nil)}}
 	default:
 		s.offerSignIn(c, &page)
 	}
@@ -41,18 +42,18 @@ func (s *server) signIn(c echo.Context) error {
 }
 
 func (s *server) offerSignIn(c echo.Context, page *templates.Notice) {
-	page.Sentences = []templates.Sentence{{Lead: "Sign in", Rest: "to see what runs."}}
-	if why := endedWords[endedReason(c.Request().Context())]; why != "" {
-		page.Sentences = []templates.Sentence{{Lead: why, Rest: "Sign in to go on."}}
+	page.Sentences = []templates.Sentence{{Lead: text.Of("Sign in"), Rest: text.Of("to see what runs.")}}
+	if why := endedWords[endedReason(c.Request().Context())]; !why.Empty() {
+		page.Sentences = []templates.Sentence{{Lead: why, Rest: text.Of("Sign in to go on.")}}
 	}
-	page.Action, page.Button = s.links.url(signInPath, nil), "Sign in"
-	page.Pairs = []templates.Pair{{Name: "Identity provider", Mono: s.Identity.Provider.Issuer()}}
+	page.Action, page.Button = s.links.url(signInPath, nil), text.Of("Sign in")
+	page.Pairs = []templates.Pair{{Name: text.Of("Identity provider"), Mono: s.Identity.Provider.Issuer()}}
 	if going := s.rememberedRoute(c); going.Name != "" {
 		there, _ := s.links.route(going)
-		page.Pairs = append(page.Pairs, templates.Pair{Name: "Then", Mono: there})
+		page.Pairs = append(page.Pairs, templates.Pair{Name: text.Of("Then"), Mono: there})
 	}
 	if s.Identity.Provider.Status() != nil {
-		page.Warning = "The identity provider cannot be reached at present, so signing in may fail. Everything scheduled goes on, and so do sessions that exist."
+		page.Warning = text.Of("The identity provider cannot be reached at present, so signing in may fail. Everything scheduled goes on, and so do sessions that exist.")
 	}
 }
 
@@ -72,10 +73,10 @@ func (s *server) startSignIn(c echo.Context) error {
 
 // goOn leads to the identity provider. The address holds what only this browser may know for the next minutes.
 func (s *server) goOn(c echo.Context, there string) error {
-	page := templates.Notice{Page: s.page(c, "Going on to the identity provider", "", 0),
-		Sentences: []templates.Sentence{{Lead: "Going on", Rest: "to the identity provider."}}, Links: []templates.Link{{Text: "Go on", URL: there}}}
+	page := templates.Notice{Page: s.page(c, text.Of("Going on to the identity provider"), "", 0),
+		Sentences: []templates.Sentence{{Lead: text.Of("Going on"), Rest: text.Of("to the identity provider.")}}, Links: []templates.Link{{Text: text.Of("Go on"), URL: there}}}
 	page.Refresh = there
-	b, err := render(c, templates.NoticePage(page))
+	b, _, err := render(c, templates.NoticePage(page))
 	if err != nil {
 		return err
 	}
@@ -104,14 +105,14 @@ func (s *server) signInProblem(c echo.Context, err error) error {
 		return err
 	}
 	p := refused(refusal)
-	p.back = templates.Link{Text: "To the sign-in page", URL: s.links.url(signInPath, nil)}
+	p.back = templates.Link{Text: text.Of("To the sign-in page"), URL: s.links.url(signInPath, nil)}
 	if refusal.Route == nil {
 		return p
 	}
 	s.rememberRoute(c, *refusal.Route)
 	there, known := s.links.route(*refusal.Route)
 	if _, err := oidc.Current(c.Request().Context()); err == nil && known {
-		p.back = templates.Link{Text: "Go on", URL: there}
+		p.back = templates.Link{Text: text.Of("Go on"), URL: there}
 	}
 	return p
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/oidc"
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
@@ -17,11 +18,11 @@ const (
 )
 
 func (s *server) signOut(c echo.Context) error {
-	return s.end(c, s.Identity.Sessions.SignOut, templates.Sentence{Lead: "You are signed out", Rest: "of this console, in this browser."})
+	return s.end(c, s.Identity.Sessions.SignOut, templates.Sentence{Lead: text.Of("You are signed out"), Rest: text.Of("of this console, in this browser.")})
 }
 
 func (s *server) signOutEverywhere(c echo.Context) error {
-	return s.end(c, s.Identity.Sessions.SignOutEverywhere, templates.Sentence{Lead: "You are signed out", Rest: "of this console, in every browser."})
+	return s.end(c, s.Identity.Sessions.SignOutEverywhere, templates.Sentence{Lead: text.Of("You are signed out"), Rest: text.Of("of this console, in every browser.")})
 }
 
 // end ends the session, or more, and offers the provider's own way out.
@@ -35,8 +36,8 @@ func (s *server) end(c echo.Context, end func(context.Context, http.ResponseWrit
 	page.Sentences = []templates.Sentence{say}
 	if s.Identity.Provider != nil {
 		if there := s.Identity.Provider.EndSessionURL(session, s.publicURL(s.links.url(SignedOutPath, nil))); there != "" {
-			page.Sentences = append(page.Sentences, templates.Sentence{Lead: "The identity provider", Rest: "still knows you, and signs you in again without asking."})
-			page.Links = append(page.Links, templates.Link{Text: "Sign out at the identity provider too", URL: there})
+			page.Sentences = append(page.Sentences, templates.Sentence{Lead: text.Of("The identity provider"), Rest: text.Of("still knows you, and signs you in again without asking.")})
+			page.Links = append(page.Links, templates.Link{Text: text.Of("Sign out at the identity provider too"), URL: there})
 		}
 	}
 	return writeHTML(c, http.StatusOK, templates.NoticePage(page))
@@ -45,19 +46,19 @@ func (s *server) end(c echo.Context, end func(context.Context, http.ResponseWrit
 // signedOut is where an identity provider leads back to.
 func (s *server) signedOut(c echo.Context) error {
 	page := s.signedOutPage(c)
-	page.Sentences = []templates.Sentence{{Lead: "You are signed out."}}
+	page.Sentences = []templates.Sentence{{Lead: text.Of("You are signed out.")}}
 	if session, err := oidc.Current(c.Request().Context()); err == nil {
-		page.Page = s.page(c, "Signed in", "", 0)
-		page.Sentences = []templates.Sentence{{Lead: "You are still signed in", Rest: "to this console, as " + userName(session) + "."}}
+		page.Page = s.page(c, text.Of("Signed in"), "", 0)
+		page.Sentences = []templates.Sentence{{Lead: text.Of("You are still signed in"), Rest: text.Of("to this console, as %s.", userName(session))}}
 	}
 	return writeHTML(c, http.StatusOK, templates.NoticePage(page))
 }
 
 func (s *server) signedOutPage(c echo.Context) templates.Notice {
-	page := templates.Notice{Page: s.page(c, "Signed out", "", 0), Links: []templates.Link{{Text: "Open the console", URL: s.links.url("/", nil)}}}
+	page := templates.Notice{Page: s.page(c, text.Of("Signed out"), "", 0), Links: []templates.Link{{Text: text.Of("Open the console"), URL: s.links.url("/", nil)}}}
 	page.Who, page.Nav = templates.Who{}, nil // whoever the request began as
 	if s.Identity.Proxy.Enforced() {
-		page.Warning = "The sign-in proxy in front of the console signs you in again when you open it. To prevent that, sign out there."
+		page.Warning = text.Of("The sign-in proxy in front of the console signs you in again when you open it. To prevent that, sign out there.")
 	}
 	return page
 }
@@ -79,7 +80,7 @@ func (s *server) backChannel(c echo.Context) error {
 		return c.NoContent(http.StatusOK)
 	}
 	if refusal, ok := errors.AsType[*oidc.Refusal](err); ok {
-		return writeJSON(c, http.StatusBadRequest, echo.MIMEApplicationJSON, logoutAnswer{"invalid_request", refusal.Found})
+		return writeJSON(c, http.StatusBadRequest, echo.MIMEApplicationJSON, logoutAnswer{"invalid_request", refusal.Found.String()})
 	}
 	s.logProblem(c, s.problemOf(err), err)
 	return writeJSON(c, http.StatusBadRequest, echo.MIMEApplicationJSON, logoutAnswer{"temporarily_unavailable", "The sessions could not be ended now."})

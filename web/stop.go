@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/runmgmt"
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
@@ -33,12 +34,12 @@ func (s *server) stop(c echo.Context) error {
 
 func (s *server) stopPage(c echo.Context, m managed, p runmgmt.StopPreview) templates.Preview {
 	page := templates.Preview{
-		Page: s.page(c, m.title(visible(m.run.TaskName)), "Runs", p.NowMS), Name: m.title(visible(m.run.TaskName)), Status: runStatuses[p.Source.Status],
-		Proof: proof(m, p.Level, p.LeftMS), Heading: "Now", Since: runSentences(m.run, p.NowMS), Facts: s.askFacts(m), Checks: []templates.Check{check("the Run can be stopped", p.Refusal)},
-		Again: s.verifyAgain(m.deed, m.run.ID, p.Words), Back: templates.Link{Text: "Not now", URL: s.links.run(m.run.ID)}, What: "Asks whoever executes this Run to end it. Until they have, it goes on.",
+		Page: s.page(c, m.title(), "/runs", p.NowMS), Name: m.title(), Status: runStatuses[p.Source.Status],
+		Proof: proof(m, p.Level, p.LeftMS), Heading: text.Of("Now"), Since: runSentences(m.run, p.NowMS), Facts: s.askFacts(m), Checks: []templates.Check{check(text.Of("The Run can be stopped."), p.Refusal)},
+		Again: s.verifyAgain(m.deed, m.run.ID, p.Words), Back: templates.Link{Text: text.Of("Not now"), URL: s.links.run(m.run.ID)}, What: m.say.submits,
 	}
 	if p.Refusal == nil {
-		page.Submit = templates.Form{Action: s.links.deed(m.deed, m.run.ID), Button: m.next, AsksReason: true, Reason: p.Words, Fields: []templates.Field{
+		page.Submit = templates.Form{Action: s.links.deed(m.deed, m.run.ID), Button: m.say.button, AsksReason: true, Reason: p.Words, Fields: []templates.Field{
 			{Name: "mutation", Value: uuid.NewString()}, {Name: "version", Value: strconv.FormatInt(p.Source.Version, 10)}}}
 	}
 	return page

@@ -10,6 +10,7 @@ import (
 
 	"github.com/qinglong/console/internal/oidc"
 	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
@@ -71,14 +72,14 @@ func (v viewer) sees(only string) []string {
 
 // noRole tells somebody who is signed in, and may do nowhere what is needed, how that is granted.
 func (s *server) noRole(session oidc.Session, a policy.Access, needed policy.Permission) problem {
-	p := newProblem(http.StatusForbidden, "No role", "You are signed in, but no Project has given you a role yet.", "Nothing was looked up.",
-		"Send this command to an owner of the Project you need; with its name in place of PROJECT it lets you read there.", nil)
+	p := newProblem(http.StatusForbidden, text.Of("No role"), text.Of("You are signed in, but no Project has given you a role yet."), text.Of("Nothing was looked up."),
+		text.Of("Send this command to an owner of the Project you need; with its name in place of PROJECT it lets you read there."), nil)
 	p.kind, p.command = string(policy.NotVisible), grantCommand(session)
-	p.pairs = []templates.Pair{{Name: "Issuer", Mono: visible(session.Issuer)}, {Name: "Subject", Mono: visible(session.Subject)}}
-	p.back = templates.Link{Text: "Your account", URL: s.links.url(profilePath, nil)}
+	p.pairs = []templates.Pair{{Name: text.Of("Issuer"), Mono: visible(session.Issuer)}, {Name: text.Of("Subject"), Mono: visible(session.Subject)}}
+	p.back = templates.Link{Text: text.Of("Your account"), URL: s.links.url(profilePath, nil)}
 	if len(a.Visible()) > 0 {
-		p.what, p.kind = "You may do this in none of your Projects.", string(policy.RoleMissing)
-		p.next, p.command = "It takes the role "+words(rolesWith(needed))+". Ask an owner of the Project for one.", ""
+		p.what, p.kind = text.Of("You may do this in none of your Projects."), string(policy.RoleMissing)
+		p.next, p.command = text.Of("It takes the role %s. Ask an owner of the Project for one.", either(rolesWith(needed))), ""
 	}
 	return p
 }
@@ -93,19 +94,17 @@ func rolesWith(p policy.Permission) []policy.Role {
 	return roles
 }
 
-// words lists alternatives.
-func words[T ~string](list []T) string {
-	var b strings.Builder
-	for i, x := range list {
-		switch {
-		case i > 0 && i == len(list)-1:
-			b.WriteString(" or ")
-		case i > 0:
-			b.WriteString(", ")
-		}
-		b.WriteString(string(x))
+// either lists alternatives.
+func either[T ~string](list []T) text.Text {
+	var parts []text.Text
+	for _, x := range list {
+		parts = append(parts, text.Data(string(x)))
 	}
-	return b.String()
+	if len(parts) == 0 {
+		return text.Text{}
+	}
+	last := len(parts) - 1
+	return text.Join(text.Of(" or "), text.Join(text.Of(", "), parts[:last]...), parts[last])
 }
 
 // grantCommand is what an owner runs to give the session's user a role. A subject that cannot be shown as it is, and so

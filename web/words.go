@@ -11,6 +11,7 @@ import (
 
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/scheduler"
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
@@ -65,18 +66,18 @@ func maybe(ms *int64, nowMS int64) templates.Instant {
 }
 
 // relative words how long ago something was; a negative ms is in the future.
-func relative(ms int64) string {
+func relative(ms int64) text.Text {
 	switch {
 	case ms > -1000 && ms < 1000:
-		return "now"
+		return text.Of("now")
 	case ms > 0:
-		return coarse(ms) + " ago"
+		return text.Of("%s ago", coarse(ms))
 	}
-	return "in " + coarse(-ms)
+	return text.Of("in %s", coarse(-ms))
 }
 
 // coarse is duration in whole seconds below a minute, and in whole minutes above: what it words changes while it is read.
-func coarse(ms int64) string {
+func coarse(ms int64) text.Text {
 	if ms < 60_000 {
 		return duration(ms - ms%1000)
 	}
@@ -84,49 +85,50 @@ func coarse(ms int64) string {
 }
 
 // duration words ms to a useful digit: 8 ms, 1.3 s, 42 s, 1 min 12 s, 11 h 27 min, 3 d 4 h.
-func duration(ms int64) string {
+func duration(ms int64) text.Text {
 	s := ms / 1000
 	switch {
 	case ms < 1000:
-		return fmt.Sprintf("%d ms", ms)
+		return text.Of("%s ms", ms)
 	case s < 10 && ms%1000 >= 100:
-		return fmt.Sprintf("%d.%d s", s, ms%1000/100)
+		return text.Of("%s s", fmt.Sprintf("%d.%d", s, ms%1000/100))
 	case s < 60:
-		return fmt.Sprintf("%d s", s)
+		return text.Of("%s s", s)
 	case s < 3600:
-		return twoUnits(s, 60, "min", 1, "s")
+		return twoUnits(text.Of("%s min", s/60), text.Of("%s s", s%60), s%60)
 	case s < 86400:
-		return twoUnits(s, 3600, "h", 60, "min")
+		return twoUnits(text.Of("%s h", s/3600), text.Of("%s min", s%3600/60), s%3600/60)
 	}
-	return twoUnits(s, 86400, "d", 3600, "h")
+	return twoUnits(text.Of("%s d", s/86400), text.Of("%s h", s%86400/3600), s%86400/3600)
 }
 
-func twoUnits(s, large int64, name string, small int64, smallName string) string {
-	text := fmt.Sprintf("%d %s", s/large, name)
-	if rest := s % large / small; rest > 0 {
-		text += fmt.Sprintf(" %d %s", rest, smallName)
+func twoUnits(large, small text.Text, n int64) text.Text {
+	if n == 0 {
+		return large
 	}
-	return text
+	return text.Of("%s %s", large, small)
 }
 
 // count words a number, with "+" when counting stopped there.
 func count(n int, capped bool) string {
-	digits := strconv.Itoa(n)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
 	if capped {
-		return digits + "+"
+		return text.Digits(int64(n)) + "+"
 	}
-	return digits
+	return text.Digits(int64(n))
 }
 
-// plural words n things.
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return count(n, false) + " " + many
+// weekdays are short; they stand beside a date.
+var weekdays = [...]text.Text{text.Of("Sun"), text.Of("Mon"), text.Of("Tue"), text.Of("Wed"), text.Of("Thu"), text.Of("Fri"), text.Of("Sat")}
+
+// clock lays out a time on its own zone's clock.
+const clock = "15:04:05 MST"
+
+// dated words a time on its own zone's clock with its day: 2026-11-29 Sun 03:00:00 CET.
+func dated(t time.Time) text.Text { return onDay(t, clock) }
+
+// onDay is dated with the time of the day laid out otherwise.
+func onDay(t time.Time, layout string) text.Text {
+	return text.Of("%s %s %s", t.Format(time.DateOnly), weekdays[t.Weekday()], t.Format(layout))
 }
 
 func shortID(id uuid.UUID, url string) templates.ID {
@@ -142,10 +144,7 @@ func digest(hex string) string {
 	return "sha256 " + hex[:8] + "…" + hex[len(hex)-4:]
 }
 
-// capital begins s, which begins with an ASCII letter, with a capital.
-func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-
-// markdown escapes s for a line of Markdown in a chat: it stays the text it is.
+// markdown escapes s, which is data, for a line of Markdown in a chat: it stays the text it is.
 func markdown(s string) string {
 	var b strings.Builder
 	for _, r := range visible(s) {
@@ -158,27 +157,27 @@ func markdown(s string) string {
 }
 
 var runStatuses = map[run.Status]templates.Status{
-	run.Created:         {Word: "created", Shape: "ring", Tone: "idle"},
-	run.WaitingApproval: {Word: "waiting for approval", Shape: "pause", Tone: "warn"},
-	run.Queued:          {Word: "queued", Shape: "ring", Tone: "idle"},
-	run.Dispatching:     {Word: "dispatching", Shape: "half", Tone: "run"},
-	run.Running:         {Word: "running", Shape: "arrow", Tone: "run"},
-	run.RetryWait:       {Word: "waiting to retry", Shape: "pause", Tone: "warn"},
-	run.Lost:            {Word: "lost", Shape: "diamond", Tone: "warn"},
-	run.Succeeded:       {Word: "succeeded", Shape: "disc", Tone: "ok"},
-	run.Failed:          {Word: "failed", Shape: "triangle", Tone: "bad"},
-	run.Cancelled:       {Word: "cancelled", Shape: "square", Tone: "idle"},
-	run.TimedOut:        {Word: "timed out", Shape: "hourglass", Tone: "warn"},
-	run.Claimed:         {Word: "claimed", Shape: "ring", Tone: "idle"},
-	run.Starting:        {Word: "starting", Shape: "half", Tone: "run"},
+	run.Created:         {Word: run.Created.Word(), Shape: "ring", Tone: "idle"},
+	run.WaitingApproval: {Word: run.WaitingApproval.Word(), Shape: "pause", Tone: "warn"},
+	run.Queued:          {Word: run.Queued.Word(), Shape: "ring", Tone: "idle"},
+	run.Dispatching:     {Word: run.Dispatching.Word(), Shape: "half", Tone: "run"},
+	run.Running:         {Word: run.Running.Word(), Shape: "arrow", Tone: "run"},
+	run.RetryWait:       {Word: run.RetryWait.Word(), Shape: "pause", Tone: "warn"},
+	run.Lost:            {Word: run.Lost.Word(), Shape: "diamond", Tone: "warn"},
+	run.Succeeded:       {Word: run.Succeeded.Word(), Shape: "disc", Tone: "ok"},
+	run.Failed:          {Word: run.Failed.Word(), Shape: "triangle", Tone: "bad"},
+	run.Cancelled:       {Word: run.Cancelled.Word(), Shape: "square", Tone: "idle"},
+	run.TimedOut:        {Word: run.TimedOut.Word(), Shape: "hourglass", Tone: "warn"},
+	run.Claimed:         {Word: run.Claimed.Word(), Shape: "ring", Tone: "idle"},
+	run.Starting:        {Word: run.Starting.Word(), Shape: "half", Tone: "run"},
 }
 
 var scheduleStates = map[scheduler.State]templates.Status{
-	scheduler.Paused:   {Word: "paused", Shape: "pause", Tone: "warn"},
-	scheduler.Disabled: {Word: "disabled", Shape: "square", Tone: "idle"},
-	scheduler.Blocked:  {Word: "blocked", Shape: "triangle", Tone: "bad"},
-	scheduler.Claimed:  {Word: "claimed", Shape: "half", Tone: "run"},
-	scheduler.Due:      {Word: "due", Shape: "arrow", Tone: "run"},
-	scheduler.NeverRun: {Word: "never run", Shape: "ring", Tone: "idle"},
-	scheduler.Waiting:  {Word: "waiting", Shape: "ring", Tone: "idle"},
+	scheduler.Paused:   {Word: text.Of("paused"), Shape: "pause", Tone: "warn"},
+	scheduler.Disabled: {Word: text.Of("disabled"), Shape: "square", Tone: "idle"},
+	scheduler.Blocked:  {Word: text.Of("blocked"), Shape: "triangle", Tone: "bad"},
+	scheduler.Claimed:  {Word: text.Of("claimed"), Shape: "half", Tone: "run"},
+	scheduler.Due:      {Word: text.Of("due"), Shape: "arrow", Tone: "run"},
+	scheduler.NeverRun: {Word: text.Of("never run"), Shape: "ring", Tone: "idle"},
+	scheduler.Waiting:  {Word: text.Of("waiting"), Shape: "ring", Tone: "idle"},
 }

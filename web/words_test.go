@@ -18,7 +18,7 @@ func TestDuration(t *testing.T) {
 		{60_000, "1 min"}, {72_100, "1 min 12 s"}, {3_600_000, "1 h"}, {41_220_000, "11 h 27 min"}, {86_400_000, "1 d"}, {273_600_000, "3 d 4 h"},
 	}
 	for _, tt := range tests {
-		if got := duration(tt.ms); got != tt.want {
+		if got := duration(tt.ms).String(); got != tt.want {
 			t.Errorf("duration(%d) = %q, want %q", tt.ms, got, tt.want)
 		}
 	}
@@ -32,7 +32,7 @@ func TestRelative(t *testing.T) {
 		{0, "now"}, {999, "now"}, {-999, "now"}, {1500, "1 s ago"}, {-4_200, "in 4 s"}, {250_000, "4 min ago"}, {-41_250_000, "in 11 h 27 min"},
 	}
 	for _, tt := range tests {
-		if got := relative(tt.ms); got != tt.want {
+		if got := relative(tt.ms).String(); got != tt.want {
 			t.Errorf("relative(%d) = %q, want %q", tt.ms, got, tt.want)
 		}
 	}

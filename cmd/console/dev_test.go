@@ -170,7 +170,7 @@ func checkPages(t *testing.T, f devFile, runID string) {
 		status     int
 		text       string
 	}{
-		{"/", "", http.StatusOK, devBanner},
+		{"/", "", http.StatusOK, devBanner.String()},
 		{"/schedules", "", http.StatusOK, "every-ten-seconds"},
 		{"/runs", "", http.StatusOK, runID},
 		{"/runs/" + runID, "", http.StatusOK, "succeeded"},

@@ -71,5 +71,5 @@ func (c nextCmd) printJSON(e env, s cron.Schedule, occurrences []cron.Occurrence
 		Zone       string           `json:"zone"`
 		Words      string           `json:"words"`
 		Next       []nextOccurrence `json:"next"`
-	}{s.Canonical(), s.Zone(), s.Words(), list})
+	}{s.Canonical(), s.Zone(), s.Words().String(), list})
 }

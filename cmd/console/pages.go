@@ -3,26 +3,30 @@ package main
 import (
 	"context"
 	"net/http"
+	"time"
 
+	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/migrations"
 	"github.com/qinglong/console/web"
+	"github.com/qinglong/console/web/live"
 )
 
 // devBanner stands on every page of a development instance.
-const devBanner = "Development instance. Its accounts are in dev.json, for anyone who may read it."
+var devBanner = text.Of("Development instance. Its accounts are in dev.json, for anyone who may read it.")
 
 // servePages makes the public listener serve the console for whoever i lets in. hosts, if any, are the only names it
 // answers to; banner is said on every page.
-func (s *server) servePages(ctx context.Context, i *identity, hosts []string, banner string) error {
+func (s *server) servePages(ctx context.Context, i *identity, hosts []string, banner text.Text) error {
 	w, err := s.openIdentity(ctx, i)
 	if err != nil {
 		return err
 	}
 	c := web.Config{DB: s.pools[migrations.RoleConsole], Log: s.log, PublicURL: i.public, Ready: s.isReady, Version: version,
-		AllowedHosts: hosts, Banner: banner, Identity: w, FrameAncestors: i.flags.FrameAncestors, FormAction: i.flags.FormAction}
+		AllowedHosts: hosts, Banner: banner, Identity: w, Live: live.New(), FrameAncestors: i.flags.FrameAncestors, FormAction: i.flags.FormAction}
 	if err := s.openManagement(ctx, i, &c); err != nil {
 		return err
 	}
+	s.always = append(s.always, func(ctx context.Context) { c.Live.Run(ctx, everyWhile) })
 	s.handler = s.probesFirst(web.New(c))
 	return nil
 }
@@ -48,4 +52,13 @@ func (s *server) machinesOnly() http.Handler {
 	return s.probesFirst(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "This replica has no pages: CONSOLE_PUBLIC_URL is not set.", http.StatusNotFound)
 	}))
+}
+
+// changeEvery is how often open pages look for what has changed.
+const changeEvery = 2 * time.Second
+
+// everyWhile returns when it is time to look again.
+func everyWhile(ctx context.Context) error {
+	wait(ctx, changeEvery)
+	return ctx.Err()
 }

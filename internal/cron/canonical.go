@@ -1,6 +1,7 @@
 package cron
 
 import (
+	"iter"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -35,7 +36,7 @@ func spell(i int, set uint64, star bool) string {
 	if star {
 		return spellStar(i, set)
 	}
-	return list(set, "-", ",", ",", strconv.Itoa)
+	return list(set)
 }
 
 // spellStar writes a set with a star in front: the finest step the set
@@ -51,7 +52,7 @@ func spellStar(i int, set uint64) string {
 		text += "/" + strconv.Itoa(n)
 	}
 	if rest := set &^ multiples(i, n); rest != 0 {
-		text += "," + list(rest, "-", ",", ",", strconv.Itoa)
+		text += "," + list(rest)
 	}
 	return text
 }
@@ -65,24 +66,33 @@ func multiples(i, n int) uint64 {
 	return set & full[i]
 }
 
-// list writes the values of set in order, a run of three or more as its ends
-// with to between them, the elements separated by sep and the last by lastSep.
-func list(set uint64, to, sep, lastSep string, name func(int) string) string {
+// list writes the values of set in order, a run of three or more as its ends.
+func list(set uint64) string {
 	var elements []string
-	for set != 0 {
-		lo := bits.TrailingZeros64(set)
-		run := bits.TrailingZeros64(^(set >> lo))
-		if run >= 3 {
-			elements = append(elements, name(lo)+to+name(lo+run-1))
-		} else {
-			run = 1
-			elements = append(elements, name(lo))
+	for lo, hi := range runs(set) {
+		element := strconv.Itoa(lo)
+		if lo < hi {
+			element += "-" + strconv.Itoa(hi)
 		}
-		set &^= (1<<run - 1) << lo
+		elements = append(elements, element)
 	}
-	last := len(elements) - 1
-	if last == 0 {
-		return elements[0]
+	return strings.Join(elements, ",")
+}
+
+// runs yields the values of set in order: of three or more in succession the
+// first and the last, and otherwise each by itself.
+func runs(set uint64) iter.Seq2[int, int] {
+	return func(yield func(int, int) bool) {
+		for set != 0 {
+			lo := bits.TrailingZeros64(set)
+			n := bits.TrailingZeros64(^(set >> lo))
+			if n < 3 {
+				n = 1
+			}
+			if !yield(lo, lo+n-1) {
+				return
+			}
+			set &^= (1<<n - 1) << lo
+		}
 	}
-	return strings.Join(elements[:last], sep) + lastSep + elements[last]
 }

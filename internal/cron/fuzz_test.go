@@ -41,7 +41,7 @@ func FuzzParse(f *testing.F) {
 		if again, err := Parse(s.Canonical(), s.Zone()); err != nil || again != s {
 			t.Fatalf("Parse(%q) = %+v, %v, want %+v of %q", s.Canonical(), again, err, s, expr)
 		}
-		if s.Words() == "" {
+		if s.Words().Empty() {
 			t.Fatalf("Words(%q) is empty", expr)
 		}
 		after := time.Unix(unix, 0)

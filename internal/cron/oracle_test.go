@@ -328,10 +328,11 @@ func TestWordsAreNeverLoose(t *testing.T) {
 			continue
 		}
 		now := said{s.Canonical(), meaning(s)}
-		if before, ok := heard[s.Words()]; ok && before.means != now.means {
-			t.Fatalf("%q and %q are both %q", before.canonical, now.canonical, s.Words())
+		words := s.Words().String()
+		if before, ok := heard[words]; ok && before.means != now.means {
+			t.Fatalf("%q and %q are both %q", before.canonical, now.canonical, words)
 		}
-		heard[s.Words()] = now
+		heard[words] = now
 	}
 }
 

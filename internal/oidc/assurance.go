@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/qinglong/console/internal/text"
 )
 
 // A Requirement is what an issuer must send for a step-up: the table by which acr, amr and acrs become a level. What was
@@ -37,15 +40,15 @@ type Rule struct {
 	Level       string   `yaml:"level"`
 }
 
-// String is the rule in words.
-func (r Rule) String() string {
+// words say what the rule wants.
+func (r Rule) words() text.Text {
 	switch {
 	case r.Claim == "acr":
-		return fmt.Sprintf("acr is %q", r.Equals)
+		return text.Of("acr is %s", strconv.Quote(r.Equals))
 	case r.Contains != "":
-		return fmt.Sprintf("%s contains %q", r.Claim, r.Contains)
+		return text.Of("%s contains %s", r.Claim, strconv.Quote(r.Contains))
 	}
-	return fmt.Sprintf("%s contains all of %q", r.Claim, r.ContainsAll)
+	return text.Of("%s contains all of %s", r.Claim, fmt.Sprintf("%q", r.ContainsAll))
 }
 
 // The levels, and the two ways a provider treats its second factor.
@@ -153,7 +156,7 @@ func readSent(c claims) (s sent, err error) {
 	if raw, there := c["acr"]; there {
 		var ok bool
 		if s.acr, ok = c.text("acr"); !ok {
-			return s, refuse(Unreadable, "The claim acr is %s, not a string.", jsonKind(raw))
+			return s, refuse(Unreadable, text.Of("The claim acr is %s, not a string.", jsonKind(raw)))
 		}
 	}
 	if s.amr, err = readList(c, "amr"); err != nil {
@@ -169,25 +172,25 @@ func readList(c claims, name string) (list []string, err error) {
 		return nil, nil
 	}
 	if len(raw) == 0 || raw[0] != '[' || json.Unmarshal(raw, &list) != nil {
-		return nil, refuse(Unreadable, "The claim %s is %s, not a list of strings.", name, jsonKind(raw))
+		return nil, refuse(Unreadable, text.Of("The claim %s is %s, not a list of strings.", name, jsonKind(raw)))
 	}
 	return list, nil
 }
 
-func jsonKind(raw json.RawMessage) string {
+func jsonKind(raw json.RawMessage) text.Text {
 	switch {
 	case len(raw) == 0 || string(raw) == "null":
-		return "null"
+		return text.Data("null")
 	case raw[0] == '"':
-		return "a string"
+		return text.Of("a string")
 	case raw[0] == '{':
-		return "an object"
+		return text.Of("an object")
 	case raw[0] == '[':
-		return "a list that holds something else"
+		return text.Of("a list that holds something else")
 	case raw[0] == 't' || raw[0] == 'f':
-		return "a boolean"
+		return text.Of("a boolean")
 	}
-	return "a number"
+	return text.Of("a number")
 }
 
 // met reports whether what was sent satisfies the rule.
@@ -214,7 +217,7 @@ func (s sent) String() string {
 
 // Judged is how one rule fared, for the test page.
 type Judged struct {
-	Rule string
+	Rule text.Text
 	Met  bool
 }
 
@@ -222,28 +225,28 @@ type Judged struct {
 func (r Requirement) judge(s sent) (level string, trace []Judged, err error) {
 	for _, v := range r.RefuseAMR {
 		if slices.Contains(s.amr, v) {
-			return "", []Judged{{Rule: fmt.Sprintf("amr does not contain %q", v)}}, refuse(TooWeak, "The provider says %q, which is not accepted. It sent %s.", v, s)
+			return "", []Judged{{Rule: text.Of("amr does not contain %s", strconv.Quote(v))}}, refuse(TooWeak, text.Of("The provider says %s, which is not accepted. It sent %s.", strconv.Quote(v), s.String()))
 		}
 	}
 	for _, rule := range r.Assurance {
 		met := rule.met(s)
-		trace = append(trace, Judged{Rule: rule.String() + " → " + rule.Level, Met: met})
+		trace = append(trace, Judged{Rule: text.Of("%s → %s", rule.words(), rule.Level), Met: met})
 		if met && level == "" {
 			level = rule.Level
 		}
 	}
 	if level == "" {
-		return "", trace, refuse(TooWeak, "The sign-in was not strong enough: the provider sent %s; needed is %s.", s, r.needed())
+		return "", trace, refuse(TooWeak, text.Of("The sign-in was not strong enough: the provider sent %s; needed is %s.", s.String(), r.needed()))
 	}
 	return level, trace, nil
 }
 
-func (r Requirement) needed() string {
-	rules := make([]string, len(r.Assurance))
+func (r Requirement) needed() text.Text {
+	rules := make([]text.Text, len(r.Assurance))
 	for i, rule := range r.Assurance {
-		rules[i] = rule.String()
+		rules[i] = rule.words()
 	}
-	return strings.Join(rules, ", or ")
+	return text.Join(text.Of(", or "), rules...)
 }
 
 // stepUpPresets are known providers' requests and rules.

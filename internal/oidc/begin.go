@@ -9,6 +9,7 @@ import (
 
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/internal/text"
 )
 
 const actionSignIn = "session.sign_in"
@@ -69,7 +70,7 @@ func upsertUser(ctx context.Context, tx pgx.Tx, n newcomer) (uuid.UUID, error) {
 		RETURNING id, status = 'active'`,
 		n.Issuer, n.Subject, n.Email, n.EmailVerified, n.Name, n.JoinKey, n.authTime).Scan(&id, &active)
 	if err == nil && !active {
-		return uuid.Nil, refuse(Disabled, "This account is disabled.")
+		return uuid.Nil, refuse(Disabled, text.Of("This account is disabled."))
 	}
 	return id, err
 }

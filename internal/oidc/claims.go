@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -12,6 +11,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/qinglong/console/internal/text"
 )
 
 // claimNames are the claims that this package or go-oidc reads.
@@ -21,6 +22,11 @@ var claimNames = []string{"iss", "sub", "aud", "exp", "iat", "nbf", "nonce", "az
 // claims is a payload whose signature was verified, by exact name.
 type claims map[string]json.RawMessage
 
+// ambiguous says why a payload is not read.
+type ambiguous struct{ text.Text }
+
+func (a ambiguous) Error() string { return a.String() }
+
 const maxSubject = 500 // characters; OpenID Connect allows 255
 
 // decodeClaims reads one JSON object. A name that is read and is there twice, or there in another case, is refused: the
@@ -28,7 +34,7 @@ const maxSubject = 500 // characters; OpenID Connect allows 255
 func decodeClaims(payload []byte, names []string) (claims, error) {
 	d := json.NewDecoder(bytes.NewReader(payload))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, errors.New("the payload is not a JSON object")
+		return nil, ambiguous{text.Of("the payload is not a JSON object")}
 	}
 	c := claims{}
 	for d.More() {
@@ -41,10 +47,10 @@ func decodeClaims(payload []byte, names []string) (claims, error) {
 		}
 	}
 	if _, err := d.Token(); err != nil {
-		return nil, errors.New("the payload is not whole")
+		return nil, ambiguous{text.Of("the payload is not whole")}
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows the payload")
+		return nil, ambiguous{text.Of("something follows the payload")}
 	}
 	return c, nil
 }
@@ -53,10 +59,10 @@ func decodeMember(d *json.Decoder) (name string, value json.RawMessage, err erro
 	t, err := d.Token()
 	name, ok := t.(string)
 	if err != nil || !ok {
-		return "", nil, errors.New("the payload is not a JSON object")
+		return "", nil, ambiguous{text.Of("the payload is not a JSON object")}
 	}
 	if err := d.Decode(&value); err != nil {
-		return "", nil, errors.New("the payload is not JSON")
+		return "", nil, ambiguous{text.Of("the payload is not JSON")}
 	}
 	return name, value, nil
 }
@@ -64,10 +70,10 @@ func decodeMember(d *json.Decoder) (name string, value json.RawMessage, err erro
 func (c claims) add(name string, value json.RawMessage, names []string) error {
 	read := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
 	if read >= 0 && names[read] != name && !slices.Contains(names, name) {
-		return fmt.Errorf("a claim's name differs from %s only in its letters' case", names[read])
+		return ambiguous{text.Of("a claim's name differs from %s only in its letters' case", names[read])}
 	}
 	if _, there := c[name]; there && read >= 0 {
-		return fmt.Errorf("the claim %s is there twice", names[read])
+		return ambiguous{text.Of("the claim %s is there twice", names[read])}
 	}
 	c[name] = value
 	return nil

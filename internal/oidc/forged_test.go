@@ -190,7 +190,7 @@ func (w *world) discreet(t *testing.T, err error, answer url.Values, b *browser)
 		written += err.Error()
 	}
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
-		written += refusal.Found + refusal.Next
+		written += refusal.Found.String() + refusal.Next.String()
 	}
 	for _, secret := range []string{"canary", testSecret, testAccess, answer.Get("code"), answer.Get("state"), b.binder(), "eyJ", "mallory"} {
 		if secret != "" && strings.Contains(written, secret) {

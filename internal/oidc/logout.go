@@ -15,6 +15,7 @@ import (
 
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/internal/text"
 )
 
 const (
@@ -75,14 +76,14 @@ type logoutToken struct{ jti, sid, sub string }
 
 func (b *BackChannel) verify(ctx context.Context, raw string) (logoutToken, error) {
 	if raw == "" || len(raw) > maxToken {
-		return logoutToken{}, refuse(BadToken, "The form holds no logout token.")
+		return logoutToken{}, refuse(BadToken, text.Of("The form holds no logout token."))
 	}
 	m, err := b.provider.known()
 	if err != nil {
 		return logoutToken{}, err
 	}
 	if !typed(raw, m.algs, "JWT", "logout+jwt") {
-		return logoutToken{}, refuse(BadToken, "The token's type is not that of a logout token.")
+		return logoutToken{}, refuse(BadToken, text.Of("The token's type is not that of a logout token."))
 	}
 	now, err := clock(ctx, b.authn)
 	if err != nil {
@@ -102,27 +103,27 @@ func (b *BackChannel) clients() []string {
 // logoutToken checks what go-oidc does not: that the audience is one of several clients, the age, and every claim by type.
 func (c claims) logoutToken(clients []string, now time.Time) (logoutToken, error) {
 	if !slices.ContainsFunc(c.audience(), func(a string) bool { return slices.Contains(clients, a) }) {
-		return logoutToken{}, refuse(BadToken, "The logout token was made for another client.")
+		return logoutToken{}, refuse(BadToken, text.Of("The logout token was made for another client."))
 	}
 	if err := c.checkIssuedAt(now); err != nil {
 		return logoutToken{}, err
 	}
 	if issued, _ := c.instant("iat"); issued.Before(now.Add(-logoutMaxAge)) {
-		return logoutToken{}, refuse(BadToken, "The logout token was issued more than five minutes ago.")
+		return logoutToken{}, refuse(BadToken, text.Of("The logout token was issued more than five minutes ago."))
 	}
 	if _, there := c["nonce"]; there || !c.isLogout() {
-		return logoutToken{}, refuse(BadToken, "The token is not a logout token.")
+		return logoutToken{}, refuse(BadToken, text.Of("The token is not a logout token."))
 	}
 	var t logoutToken
 	var ok bool
 	if t.jti, ok = c.identifier("jti"); !ok {
-		return logoutToken{}, refuse(BadToken, "The logout token has no id.")
+		return logoutToken{}, refuse(BadToken, text.Of("The logout token has no id."))
 	}
 	t.sid, ok = c.optional("sid")
 	sub, subOK := c.optional("sub")
 	t.sub = sub
 	if !ok || !subOK || t.sid == "" && t.sub == "" {
-		return logoutToken{}, refuse(BadToken, "The logout token names neither a session nor a subject.")
+		return logoutToken{}, refuse(BadToken, text.Of("The logout token names neither a session nor a subject."))
 	}
 	return t, nil
 }
@@ -186,7 +187,7 @@ func (b *BackChannel) remember(ctx context.Context, tx pgx.Tx, jti string) error
 		return err
 	}
 	if tag.RowsAffected() == 0 {
-		return refuse(Replayed, "The logout token was used before.")
+		return refuse(Replayed, text.Of("The logout token was used before."))
 	}
 	return nil
 }

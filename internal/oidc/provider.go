@@ -18,6 +18,8 @@ import (
 	gooidc "github.com/coreos/go-oidc/v3/oidc"
 	"github.com/google/uuid"
 	"golang.org/x/oauth2"
+
+	"github.com/qinglong/console/internal/text"
 )
 
 const (
@@ -189,7 +191,7 @@ func (p *Provider) known() (*metadata, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.metadata == nil {
-		return nil, refuse(ProviderUnavailable, "The identity provider %s cannot be reached.", p.config.Issuer).because(p.err)
+		return nil, refuse(ProviderUnavailable, text.Of("The identity provider %s cannot be reached.", p.config.Issuer)).because(p.err)
 	}
 	return p.metadata, nil
 }
@@ -221,7 +223,7 @@ func (p *Provider) checkIss(m *metadata, answer url.Values) error {
 		return nil
 	}
 	if len(iss) != 1 || iss[0] != p.config.Issuer {
-		return refuse(WrongIssuer, "The answer does not say that it comes from %s.", p.config.Issuer)
+		return refuse(WrongIssuer, text.Of("The answer does not say that it comes from %s.", p.config.Issuer))
 	}
 	return nil
 }
@@ -235,7 +237,7 @@ func (p *Provider) redeem(ctx context.Context, m *metadata, redirectURL, code, v
 	}
 	idToken, ok := tokens.Extra("id_token").(string)
 	if !ok {
-		return "", "", refuse(BadToken, "The provider's token endpoint answered without an ID token.")
+		return "", "", refuse(BadToken, text.Of("The provider's token endpoint answered without an ID token."))
 	}
 	return idToken, tokens.AccessToken, nil
 }
@@ -244,18 +246,18 @@ func (p *Provider) redeem(ctx context.Context, m *metadata, redirectURL, code, v
 func redemption(err error) error {
 	if answer, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		if code := stableWord(answer.ErrorCode); code != "" {
-			return refuse(ProviderError, "The provider's token endpoint refused the sign-in (%s).", code)
+			return refuse(ProviderError, text.Of("The provider's token endpoint refused the sign-in (%s).", code))
 		}
 		kind := ProviderError
 		if answer.Response.StatusCode >= 500 {
 			kind = ProviderUnavailable
 		}
-		return refuse(kind, "The provider's token endpoint answered %d.", answer.Response.StatusCode)
+		return refuse(kind, text.Of("The provider's token endpoint answered %s.", answer.Response.StatusCode))
 	}
 	if transport, ok := errors.AsType[*url.Error](err); ok {
-		return refuse(ProviderUnavailable, "The provider's token endpoint could not be reached, or did not answer in time.").because(transport)
+		return refuse(ProviderUnavailable, text.Of("The provider's token endpoint could not be reached, or did not answer in time.")).because(transport)
 	}
-	return refuse(ProviderUnavailable, "The provider's token endpoint answered with something that is not a token response.")
+	return refuse(ProviderUnavailable, text.Of("The provider's token endpoint answered with something that is not a token response."))
 }
 
 // stableWord is an OAuth error code, or "" for anything that does not look like one.

@@ -151,7 +151,7 @@ func TestWrongAuthStyle(t *testing.T) {
 	b := w.newBrowser()
 	_, err := b.callback(t, b.start(t))
 	refusal := w.refused(t, err, ProviderError)
-	if !strings.Contains(refusal.Found, "invalid_client") || w.idp.tokenCalls.Load() != 1 {
+	if !strings.Contains(refusal.Found.String(), "invalid_client") || w.idp.tokenCalls.Load() != 1 {
 		t.Errorf("Found = %q after %d calls, want the first error of one call", refusal.Found, w.idp.tokenCalls.Load())
 	}
 	w.idp.metadata = claim1("token_endpoint_auth_methods_supported", []string{"client_secret_post"})

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/qinglong/console/internal/text"
 )
 
 // ProxyConfig says what an SSO proxy in front of the console asserts, and how that is verified.
@@ -182,10 +184,10 @@ func (p *ProxyIdentity) names(header string) bool {
 func one(r *http.Request, header string) (string, error) {
 	values := r.Header.Values(header)
 	if len(values) > 1 {
-		return "", refuse(AmbiguousIdentity, "The request names its user more than once.")
+		return "", refuse(AmbiguousIdentity, text.Of("The request names its user more than once."))
 	}
 	if len(values) == 0 || values[0] == "" {
-		return "", refuse(NoIdentity, "The request did not come through the sign-in proxy.")
+		return "", refuse(NoIdentity, text.Of("The request did not come through the sign-in proxy."))
 	}
 	return values[0], nil
 }
@@ -193,17 +195,17 @@ func one(r *http.Request, header string) (string, error) {
 // readHeaders believes a trusted peer's headers.
 func (c ProxyConfig) readHeaders(r *http.Request) (Identity, error) {
 	if !c.Trusted.Trusts(r) {
-		return Identity{}, refuse(NoIdentity, "The request did not come through the sign-in proxy.")
+		return Identity{}, refuse(NoIdentity, text.Of("The request did not come through the sign-in proxy."))
 	}
 	user, err := one(r, c.UserHeader)
 	if err != nil {
 		return Identity{}, err
 	}
 	if strings.Contains(user, ",") {
-		return Identity{}, refuse(AmbiguousIdentity, "The request names its user more than once.")
+		return Identity{}, refuse(AmbiguousIdentity, text.Of("The request names its user more than once."))
 	}
 	if !isIdentifier(user) {
-		return Identity{}, refuse(BadToken, "The proxy's word for the user is not text.")
+		return Identity{}, refuse(BadToken, text.Of("The proxy's word for the user is not text."))
 	}
 	email, err := c.plain(r, c.EmailHeader)
 	if err != nil {
@@ -222,7 +224,7 @@ func (c ProxyConfig) plain(r *http.Request, header string) (string, error) {
 		return "", nil
 	}
 	if len(r.Header.Values(header)) > 1 {
-		return "", refuse(AmbiguousIdentity, "The request describes its user more than once.")
+		return "", refuse(AmbiguousIdentity, text.Of("The request describes its user more than once."))
 	}
 	return r.Header.Get(header), nil
 }

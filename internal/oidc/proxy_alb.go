@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/time/rate"
+
+	"github.com/qinglong/console/internal/text"
 )
 
 // An alb verifies what an AWS Application Load Balancer signs, which is nearly a JWT: its base64url is padded, and the
@@ -70,11 +72,11 @@ func (a *alb) read(r *http.Request) (Identity, error) {
 func (a *alb) verify(ctx context.Context, raw string, now time.Time) (claims, error) {
 	parts := strings.Split(raw, ".")
 	if len(parts) != 3 {
-		return nil, refuse(BadToken, "The load balancer's token is malformed.")
+		return nil, refuse(BadToken, text.Of("The load balancer's token is malformed."))
 	}
 	header, err := albPart(parts[0], albHeaderNames)
 	if err != nil {
-		return nil, refuse(BadToken, "The load balancer's token is malformed.")
+		return nil, refuse(BadToken, text.Of("The load balancer's token is malformed."))
 	}
 	if err := a.checkHeader(header, now); err != nil {
 		return nil, err
@@ -85,11 +87,11 @@ func (a *alb) verify(ctx context.Context, raw string, now time.Time) (claims, er
 		return nil, err
 	}
 	if !albSigned(key, parts) {
-		return nil, refuse(BadToken, "The load balancer's token is not signed with its key.")
+		return nil, refuse(BadToken, text.Of("The load balancer's token is not signed with its key."))
 	}
 	payload, err := albPart(parts[1], namesWith(a.config.JoinClaim))
 	if err != nil {
-		return nil, refuse(BadToken, "The load balancer's token is malformed.")
+		return nil, refuse(BadToken, text.Of("The load balancer's token is malformed."))
 	}
 	return payload, a.checkPayload(payload, now)
 }
@@ -100,11 +102,11 @@ func (a *alb) checkHeader(h claims, now time.Time) error {
 	want := map[string]string{"alg": "ES256", "signer": a.config.Signer, "iss": a.config.Issuer, "client": a.config.Audience}
 	for name, value := range want {
 		if got, _ := h.text(name); got != value {
-			return refuse(BadToken, "The load balancer's token has another %s than is configured.", name)
+			return refuse(BadToken, text.Of("The load balancer's token has another %s than is configured.", name))
 		}
 	}
 	if expires, ok := h.instant("exp"); !ok || !expires.After(now) {
-		return refuse(BadToken, "The load balancer's token has expired.")
+		return refuse(BadToken, text.Of("The load balancer's token has expired."))
 	}
 	return nil
 }
@@ -112,16 +114,16 @@ func (a *alb) checkHeader(h claims, now time.Time) error {
 func (a *alb) checkPayload(c claims, now time.Time) error {
 	if iss, there := c["iss"]; there && len(iss) > 0 {
 		if got, _ := c.text("iss"); got != a.config.Issuer {
-			return refuse(BadToken, "The load balancer's token has another iss than is configured.")
+			return refuse(BadToken, text.Of("The load balancer's token has another iss than is configured."))
 		}
 	}
 	if _, there := c["exp"]; there {
 		if expires, ok := c.instant("exp"); !ok || !expires.After(now) {
-			return refuse(BadToken, "The load balancer's token has expired.")
+			return refuse(BadToken, text.Of("The load balancer's token has expired."))
 		}
 	}
 	if _, ok := c.identifier("sub"); !ok {
-		return refuse(BadToken, "The token names no subject.")
+		return refuse(BadToken, text.Of("The token names no subject."))
 	}
 	return nil
 }
@@ -152,7 +154,7 @@ func albSigned(key *ecdsa.PublicKey, parts []string) bool {
 // key fetches a key once; those it does not know cost at most one fetch in ten seconds.
 func (a *alb) key(ctx context.Context, kid string) (*ecdsa.PublicKey, error) {
 	if _, err := uuid.Parse(kid); err != nil || len(kid) != 36 {
-		return nil, refuse(BadToken, "The load balancer's token names no key.") // it becomes part of a URL
+		return nil, refuse(BadToken, text.Of("The load balancer's token names no key.")) // it becomes part of a URL
 	}
 	if key := a.cached(kid); key != nil {
 		return key, nil
@@ -163,12 +165,12 @@ func (a *alb) key(ctx context.Context, kid string) (*ecdsa.PublicKey, error) {
 		return key, nil
 	}
 	if a.fetches > 0 && !a.limit.Allow() {
-		return nil, refuse(BadToken, "The load balancer's token is not signed with a known key.")
+		return nil, refuse(BadToken, text.Of("The load balancer's token is not signed with a known key."))
 	}
 	a.fetches++
 	key, err := a.fetch(context.WithoutCancel(ctx), kid)
 	if err != nil {
-		return nil, refuse(ProviderUnavailable, "The load balancer's key could not be fetched.").because(err)
+		return nil, refuse(ProviderUnavailable, text.Of("The load balancer's key could not be fetched.")).because(err)
 	}
 	a.store(kid, key)
 	return key, nil

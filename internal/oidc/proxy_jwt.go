@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/qinglong/console/internal/text"
 )
 
 // proxyJWT verifies the one JWT with which a proxy signs whom it let through.
@@ -27,7 +29,7 @@ func (p proxyJWT) read(r *http.Request) (Identity, error) {
 		return Identity{}, err
 	}
 	if !typed(raw, p.signer.algs, "JWT") {
-		return Identity{}, refuse(BadToken, "The proxy's token is of another type than a JWT.")
+		return Identity{}, refuse(BadToken, text.Of("The proxy's token is of another type than a JWT."))
 	}
 	now, err := p.now(r.Context())
 	if err != nil {
@@ -38,7 +40,7 @@ func (p proxyJWT) read(r *http.Request) (Identity, error) {
 		return Identity{}, err
 	}
 	if _, there := c["events"]; there {
-		return Identity{}, refuse(BadToken, "The proxy's token is a logout token.")
+		return Identity{}, refuse(BadToken, text.Of("The proxy's token is a logout token."))
 	}
 	i := c.identity(OriginProxyJWT, p.signer.issuer)
 	i.JoinKey = c.joinKey(p.join)
@@ -54,12 +56,12 @@ func oneJWT(r *http.Request, header string) (string, error) {
 	if strings.EqualFold(header, "Authorization") {
 		scheme, rest, _ := strings.Cut(value, " ")
 		if !strings.EqualFold(scheme, "Bearer") {
-			return "", refuse(NoIdentity, "The request did not come through the sign-in proxy.")
+			return "", refuse(NoIdentity, text.Of("The request did not come through the sign-in proxy."))
 		}
 		value = rest
 	}
 	if len(value) > maxToken {
-		return "", refuse(BadToken, "The proxy's token is too long.")
+		return "", refuse(BadToken, text.Of("The proxy's token is too long."))
 	}
 	return value, nil
 }

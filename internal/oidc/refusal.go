@@ -11,6 +11,7 @@ import (
 
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/internal/text"
 )
 
 // A Kind is the stable word for why something was refused. It is the reason in the audit.
@@ -41,46 +42,46 @@ const (
 )
 
 // next is what to do about each kind.
-var next = map[Kind]string{
-	UnknownState:        "Start again from the sign-in page, in the browser you want to be signed in with.",
-	AlreadyUsed:         "Go on to the console. If you are not signed in there, start again from the sign-in page.",
-	Expired:             "Start again from the sign-in page; you have ten minutes.",
-	Cancelled:           "Start again from the sign-in page when you want to sign in.",
-	ProviderError:       "Start again from the sign-in page. If it happens again, tell your administrator the diagnostic id.",
-	ProviderUnavailable: "Try again in a minute. Sessions that exist, and everything scheduled, go on meanwhile.",
-	WrongIssuer:         "Start again from the sign-in page. If it happens again, tell your administrator the diagnostic id.",
-	BadToken:            "Start again. If it happens again, tell your administrator the diagnostic id.",
-	WrongNonce:          "Start again from the sign-in page.",
-	Disabled:            "Ask an administrator to enable your account.",
-	Replayed:            "Nothing needs to be done: the token was honoured the first time.",
-	NoIdentity:          "Open the console through your organisation's sign-in proxy.",
-	AmbiguousIdentity:   "Tell your administrator: the proxy must replace the identity header, not add to it.",
-	SessionEnded:        "Sign in again, open the Run and begin again.",
-	WrongSubject:        "Verify again, at the provider, as the person you are signed in as here.",
-	TooWeak:             "Verify again with a second factor. If you did use one, tell your administrator what the provider sent; the step-up test page shows it.",
-	Unreadable:          "Tell your administrator what the provider sent; the step-up test page shows it.",
-	NoAuthTime:          "Tell your administrator: the provider must send auth_time in every ID token.",
-	TooOld:              "Verify again, and enter your credentials anew when the provider asks.",
-	NotNew:              "Verify again, and enter your credentials anew when the provider asks.",
+var next = map[Kind]text.Text{
+	UnknownState:        text.Of("Start again from the sign-in page, in the browser you want to be signed in with."),
+	AlreadyUsed:         text.Of("Go on to the console. If you are not signed in there, start again from the sign-in page."),
+	Expired:             text.Of("Start again from the sign-in page; you have ten minutes."),
+	Cancelled:           text.Of("Start again from the sign-in page when you want to sign in."),
+	ProviderError:       text.Of("Start again from the sign-in page. If it happens again, tell your administrator the diagnostic id."),
+	ProviderUnavailable: text.Of("Try again in a minute. Sessions that exist, and everything scheduled, go on meanwhile."),
+	WrongIssuer:         text.Of("Start again from the sign-in page. If it happens again, tell your administrator the diagnostic id."),
+	BadToken:            text.Of("Start again. If it happens again, tell your administrator the diagnostic id."),
+	WrongNonce:          text.Of("Start again from the sign-in page."),
+	Disabled:            text.Of("Ask an administrator to enable your account."),
+	Replayed:            text.Of("Nothing needs to be done: the token was honoured the first time."),
+	NoIdentity:          text.Of("Open the console through your organisation's sign-in proxy."),
+	AmbiguousIdentity:   text.Of("Tell your administrator: the proxy must replace the identity header, not add to it."),
+	SessionEnded:        text.Of("Sign in again, open the Run and begin again."),
+	WrongSubject:        text.Of("Verify again, at the provider, as the person you are signed in as here."),
+	TooWeak:             text.Of("Verify again with a second factor. If you did use one, tell your administrator what the provider sent; the step-up test page shows it."),
+	Unreadable:          text.Of("Tell your administrator what the provider sent; the step-up test page shows it."),
+	NoAuthTime:          text.Of("Tell your administrator: the provider must send auth_time in every ID token."),
+	TooOld:              text.Of("Verify again, and enter your credentials anew when the provider asks."),
+	NotNew:              text.Of("Verify again, and enter your credentials anew when the provider asks."),
 }
 
 // A Refusal says what was found and what to do next, in words that hold nothing of a token.
 type Refusal struct {
 	Kind       Kind
-	Found      string // a sentence
-	Next       string // a sentence
-	Diagnostic string // names the log line and the audit row
-	Transient  bool   // the provider says that trying again may help
-	Route      *Route // where the user was going; nil when that is unknown, or not this browser's to know
-	Words      string // the reason given before a step-up, to be kept
-	cause      error  // for the log alone
+	Found      text.Text // a sentence
+	Next       text.Text // a sentence
+	Diagnostic string    // names the log line and the audit row
+	Transient  bool      // the provider says that trying again may help
+	Route      *Route    // where the user was going; nil when that is unknown, or not this browser's to know
+	Words      string    // the reason given before a step-up, to be kept
+	cause      error     // for the log alone
 }
 
 func (r *Refusal) Error() string { return fmt.Sprintf("%s: %s", r.Kind, r.Found) }
 
 // refuse makes a refusal that is not yet audited.
-func refuse(kind Kind, format string, args ...any) *Refusal {
-	return &Refusal{Kind: kind, Found: fmt.Sprintf(format, args...), Next: next[kind]}
+func refuse(kind Kind, found text.Text) *Refusal {
+	return &Refusal{Kind: kind, Found: found, Next: next[kind]}
 }
 
 func (r *Refusal) because(cause error) *Refusal { r.cause = cause; return r }
@@ -103,11 +104,11 @@ func deniedWith(ctx context.Context, q pg.Querier, log *slog.Logger, event polic
 	if event.Detail == nil {
 		event.Detail = map[string]any{}
 	}
-	event.Reason, event.Detail["diagnostic"], event.Detail["found"] = policy.Reason(refusal.Kind), refusal.Diagnostic, refusal.Found
+	event.Reason, event.Detail["diagnostic"], event.Detail["found"] = policy.Reason(refusal.Kind), refusal.Diagnostic, refusal.Found.String()
 	if err := policy.WriteAudit(ctx, q, event); err != nil {
 		return err
 	}
-	attrs := []any{"action", event.Action, "kind", refusal.Kind, "found", refusal.Found, "diagnostic", refusal.Diagnostic, "request_id", event.Actor.RequestID}
+	attrs := []any{"action", event.Action, "kind", refusal.Kind, "found", refusal.Found.String(), "diagnostic", refusal.Diagnostic, "request_id", event.Actor.RequestID}
 	if refusal.cause != nil {
 		attrs = append(attrs, "cause", shorten(refusal.cause.Error(), 300))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/internal/text"
 )
 
 // SignInConfig is what sign-in needs. All fields are required.
@@ -90,7 +91,7 @@ func (p *Provider) complete(ctx context.Context, redirectURL, binder string, ans
 		return nil, err
 	}
 	if t.issuer != p.Issuer() || t.clientID != p.ClientID() {
-		return nil, refuse(UnknownState, "The answer belongs to a provider or client that is no longer configured.")
+		return nil, refuse(UnknownState, text.Of("The answer belongs to a provider or client that is no longer configured."))
 	}
 	if err := p.checkIss(m, answer); err != nil {
 		return nil, err
@@ -100,7 +101,7 @@ func (p *Provider) complete(ctx context.Context, redirectURL, binder string, ans
 	}
 	code := single(answer, "code")
 	if code == "" {
-		return nil, refuse(ProviderError, "The provider's answer holds neither a code nor an error.")
+		return nil, refuse(ProviderError, text.Of("The provider's answer holds neither a code nor an error."))
 	}
 	idToken, accessToken, err := p.redeem(ctx, m, redirectURL, code, pkceVerifier(binder, t.id))
 	if err != nil {
@@ -112,18 +113,18 @@ func (p *Provider) complete(ctx context.Context, redirectURL, binder string, ans
 func answeredError(code string) error {
 	switch code {
 	case "access_denied":
-		return refuse(Cancelled, "The sign-in was cancelled at the provider.")
+		return refuse(Cancelled, text.Of("The sign-in was cancelled at the provider."))
 	case "login_required", "interaction_required", "account_selection_required", "consent_required":
-		return refuse(ProviderError, "The provider wants something of you that it could not ask for (%s).", code)
+		return refuse(ProviderError, text.Of("The provider wants something of you that it could not ask for (%s).", code))
 	case "temporarily_unavailable", "server_error":
-		r := refuse(ProviderUnavailable, "The provider says that it cannot sign anybody in now (%s).", code)
+		r := refuse(ProviderUnavailable, text.Of("The provider says that it cannot sign anybody in now (%s).", code))
 		r.Transient = true
 		return r
 	}
 	if word := stableWord(code); word != "" {
-		return refuse(ProviderError, "The provider answered with an error (%s).", word)
+		return refuse(ProviderError, text.Of("The provider answered with an error (%s).", word))
 	}
-	return refuse(ProviderError, "The provider answered with an error.")
+	return refuse(ProviderError, text.Of("The provider answered with an error."))
 }
 
 // newcomer is who verified claims speak of. The issuer is the configured one: go-oidc lets Google write its own without

@@ -20,6 +20,7 @@ import (
 
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/internal/text"
 )
 
 const (
@@ -84,7 +85,7 @@ func (s *StepUp) reachable() (StepUpIssuer, *metadata, error) {
 	if refusal, ok := errors.AsType[*Refusal](last); ok {
 		return StepUpIssuer{}, nil, refusal
 	}
-	return StepUpIssuer{}, nil, refuse(ProviderUnavailable, "No identity provider for a step-up can be reached.").because(last)
+	return StepUpIssuer{}, nil, refuse(ProviderUnavailable, text.Of("No identity provider for a step-up can be reached.")).because(last)
 }
 
 // stepUpAsked is what a step-up transaction was begun for.
@@ -210,13 +211,13 @@ func (s *StepUp) Callback(ctx context.Context, w http.ResponseWriter, binder str
 
 func (s *StepUp) complete(ctx context.Context, w http.ResponseWriter, binder string, answer url.Values, t spent, session Session, c Client) (Stepped, error) {
 	if t.stepUp.session == nil || *t.stepUp.session != session.ID || t.stepUp.user == nil || *t.stepUp.user != session.UserID {
-		return Stepped{}, refuse(SessionEnded, "The step-up was begun in a session that is not the one you have now.")
+		return Stepped{}, refuse(SessionEnded, text.Of("The step-up was begun in a session that is not the one you have now."))
 	}
 	i := slices.IndexFunc(s.config.Issuers, func(i StepUpIssuer) bool {
 		return i.Provider.Issuer() == t.issuer && i.Provider.ClientID() == t.clientID
 	})
 	if i < 0 {
-		return Stepped{}, refuse(UnknownState, "The answer belongs to a provider or client that is no longer configured.")
+		return Stepped{}, refuse(UnknownState, text.Of("The answer belongs to a provider or client that is no longer configured."))
 	}
 	issuer := s.config.Issuers[i]
 	token, err := issuer.Provider.complete(ctx, s.config.RedirectURL, binder, answer, t)
@@ -270,15 +271,15 @@ func (i StepUpIssuer) assess(c claims, t spent, session Session) (a policy.Assur
 func (i StepUpIssuer) sameUser(c claims, a policy.Assurance, session Session) error {
 	if a.Issuer == session.Issuer {
 		if a.Subject != session.Subject {
-			return refuse(WrongSubject, "Somebody else signed in at the provider than is signed in here.")
+			return refuse(WrongSubject, text.Of("Somebody else signed in at the provider than is signed in here."))
 		}
 		return nil
 	}
 	if i.Provider.config.JoinClaim == "" {
-		return refuse(WrongSubject, "The provider of the step-up is another one than that of your session, and no claim joins the two.")
+		return refuse(WrongSubject, text.Of("The provider of the step-up is another one than that of your session, and no claim joins the two."))
 	}
 	if c.joinKey(i.Provider.config.JoinClaim) == "" {
-		return refuse(WrongSubject, "The provider did not send the claim that says who you are here, or sent an address that it has not verified.")
+		return refuse(WrongSubject, text.Of("The provider did not send the claim that says who you are here, or sent an address that it has not verified."))
 	}
 	return nil
 }
@@ -289,7 +290,7 @@ func (i StepUpIssuer) checkPurpose(c claims) error {
 		return nil
 	}
 	if got, _ := c.text(name); got != want {
-		return refuse(BadToken, "The token was not made for run management: its %s is not %q.", name, want)
+		return refuse(BadToken, text.Of("The token was not made for run management: its %s is not %s.", name, strconv.Quote(want)))
 	}
 	return nil
 }
@@ -300,13 +301,13 @@ func fresh(c claims, t spent) error {
 	at, ok := c.authTime()
 	switch {
 	case !ok:
-		return refuse(NoAuthTime, "The token does not say when you authenticated.")
+		return refuse(NoAuthTime, text.Of("The token does not say when you authenticated."))
 	case at*1000 < t.begunAtMS-futureSkew.Milliseconds():
-		return refuse(TooOld, "You authenticated before this was begun.")
+		return refuse(TooOld, text.Of("You authenticated before this was begun."))
 	case at*1000 > t.spentAtMS+futureSkew.Milliseconds():
-		return refuse(BadToken, "The token says that you authenticated in the future: the provider's clock and the database's are more than a minute apart.")
+		return refuse(BadToken, text.Of("The token says that you authenticated in the future: the provider's clock and the database's are more than a minute apart."))
 	case at*1000+policy.ProofLifetimeMS <= t.spentAtMS:
-		return refuse(TooOld, "You authenticated more than five minutes ago.")
+		return refuse(TooOld, text.Of("You authenticated more than five minutes ago."))
 	}
 	return nil
 }
@@ -349,7 +350,7 @@ func holdLive(ctx context.Context, tx pgx.Tx, session Session) error {
 	var live bool
 	err := tx.QueryRow(ctx, `SELECT revoked_at_ms IS NULL AND expires_at_ms > `+pg.ClockMS+` FROM console_sessions WHERE id = $1 FOR SHARE`, session.ID).Scan(&live)
 	if err == nil && !live {
-		return refuse(SessionEnded, "Your session has ended meanwhile.")
+		return refuse(SessionEnded, text.Of("Your session has ended meanwhile."))
 	}
 	return err
 }
@@ -367,11 +368,11 @@ func advanceAuthTime(ctx context.Context, tx pgx.Tx, user uuid.UUID, a policy.As
 	case err != nil:
 		return err
 	case !active:
-		return refuse(Disabled, "This account is disabled.")
+		return refuse(Disabled, text.Of("This account is disabled."))
 	case !same:
-		return refuse(WrongSubject, "Somebody else signed in at the provider than is signed in here.")
+		return refuse(WrongSubject, text.Of("Somebody else signed in at the provider than is signed in here."))
 	case a.AuthTimeS <= newest:
-		return refuse(NotNew, "This authentication was accepted before; it is not a new one.")
+		return refuse(NotNew, text.Of("This authentication was accepted before; it is not a new one."))
 	}
 	_, err = tx.Exec(ctx, `UPDATE users SET last_auth_time_s = $2, updated_at_ms = greatest(updated_at_ms, `+pg.ClockMS+`) WHERE id = $1 AND issuer = $3`,
 		user, a.AuthTimeS, a.Issuer)

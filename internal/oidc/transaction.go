@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/qinglong/console/internal/pg"
+	"github.com/qinglong/console/internal/text"
 )
 
 // A purpose keeps transactions apart: one is valid at its own callback alone.
@@ -87,7 +88,7 @@ func trim(ctx context.Context, q pg.Querier, binder string) error {
 func spend(ctx context.Context, q pg.Querier, binder, state string, what ...purpose) (_ spent, err error) {
 	defer pg.Wrap(&err, "spend a %s", what[0])
 	if binder == "" || state == "" {
-		return spent{}, refuse(UnknownState, "The answer belongs to no sign-in that this browser began.")
+		return spent{}, refuse(UnknownState, text.Of("The answer belongs to no sign-in that this browser began."))
 	}
 	var t spent
 	var route []byte
@@ -115,20 +116,20 @@ func whyNotSpent(ctx context.Context, q pg.Querier, binder, state string, what [
 		SELECT kind, binder_hash, route, consumed_at_ms IS NOT NULL FROM auth_transactions WHERE state_hash = $1`,
 		hash(state)).Scan(&kind, &binderHash, &route, &consumed)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return refuse(UnknownState, "The answer belongs to no sign-in that is known here; it may have been begun long ago.")
+		return refuse(UnknownState, text.Of("The answer belongs to no sign-in that is known here; it may have been begun long ago."))
 	}
 	if err != nil {
 		return err
 	}
 	if subtle.ConstantTimeCompare(binderHash, hash(binder)) != 1 {
-		return refuse(UnknownState, "The answer belongs to a sign-in that another browser began.")
+		return refuse(UnknownState, text.Of("The answer belongs to a sign-in that another browser began."))
 	}
 	if !slices.Contains(what, kind) {
-		return refuse(UnknownState, "The answer belongs to something else than this.")
+		return refuse(UnknownState, text.Of("The answer belongs to something else than this."))
 	}
-	refusal := refuse(Expired, "The sign-in was begun more than ten minutes ago.")
+	refusal := refuse(Expired, text.Of("The sign-in was begun more than ten minutes ago."))
 	if consumed {
-		refusal = refuse(AlreadyUsed, "This answer of the provider was used before.")
+		refusal = refuse(AlreadyUsed, text.Of("This answer of the provider was used before."))
 	}
 	if r, err := decodeRoute(route); err == nil {
 		refusal.Route = &r

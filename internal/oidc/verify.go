@@ -9,6 +9,8 @@ import (
 	"time"
 
 	gooidc "github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/qinglong/console/internal/text"
 )
 
 const futureSkew = 60 * time.Second // how far a provider's clock may be ahead of the database's
@@ -56,29 +58,29 @@ func (s signer) verify(ctx context.Context, raw, client string, now time.Time) (
 // refusal says what go-oidc's error was about without repeating it, for it may quote the token.
 func (r *ring) refusal(err error, client string) error {
 	if errors.Is(r.err, errNoKeys) {
-		return refuse(ProviderUnavailable, "The keys of %s could not be fetched.", r.issuer).because(r.err)
+		return refuse(ProviderUnavailable, text.Of("The keys of %s could not be fetched.", r.issuer)).because(r.err)
 	}
-	if r.claims == nil && r.err != nil && !errors.Is(r.err, errUnknownKey) {
-		return refuse(BadToken, "The token's payload is ambiguous: %s.", r.err)
+	if why, ok := errors.AsType[ambiguous](r.err); ok {
+		return refuse(BadToken, text.Of("The token's payload is ambiguous: %s.", why.Text))
 	}
 	if r.claims == nil {
-		return refuse(BadToken, "The token is not signed with a published key of %s and an algorithm it may use.", r.issuer)
+		return refuse(BadToken, text.Of("The token is not signed with a published key of %s and an algorithm it may use.", r.issuer))
 	}
 	if _, ok := errors.AsType[*gooidc.TokenExpiredError](err); ok {
-		return refuse(BadToken, "The token has expired.")
+		return refuse(BadToken, text.Of("The token has expired."))
 	}
 	if iss, _ := r.claims.text("iss"); iss != r.issuer {
-		return refuse(BadToken, "The token names another issuer than %s.", r.issuer)
+		return refuse(BadToken, text.Of("The token names another issuer than %s.", r.issuer))
 	}
 	if client != "" && !slices.Contains(r.claims.audience(), client) {
-		return refuse(BadToken, "The token was made for another client than %s.", client)
+		return refuse(BadToken, text.Of("The token was made for another client than %s.", client))
 	}
-	return refuse(BadToken, "A claim of the token is missing, of the wrong type, or not valid yet.")
+	return refuse(BadToken, text.Of("A claim of the token is missing, of the wrong type, or not valid yet."))
 }
 
 func (c claims) checkCommon(now time.Time) error {
 	if _, ok := c.identifier("sub"); !ok {
-		return refuse(BadToken, "The token names no subject.")
+		return refuse(BadToken, text.Of("The token names no subject."))
 	}
 	return c.checkIssuedAt(now)
 }
@@ -86,10 +88,10 @@ func (c claims) checkCommon(now time.Time) error {
 func (c claims) checkIssuedAt(now time.Time) error {
 	issued, ok := c.instant("iat")
 	if !ok {
-		return refuse(BadToken, "The token does not say when it was issued.")
+		return refuse(BadToken, text.Of("The token does not say when it was issued."))
 	}
 	if issued.After(now.Add(futureSkew)) {
-		return refuse(BadToken, "The token was issued in the future: the provider's clock and the database's are more than a minute apart.")
+		return refuse(BadToken, text.Of("The token was issued in the future: the provider's clock and the database's are more than a minute apart."))
 	}
 	return nil
 }
@@ -112,7 +114,7 @@ func (p *Provider) verifyID(ctx context.Context, m *metadata, idToken, accessTok
 		return nil, err
 	}
 	if _, there := c["at_hash"]; there && token.VerifyAccessToken(accessToken) != nil {
-		return nil, refuse(BadToken, "The ID token and the access token do not belong together.")
+		return nil, refuse(BadToken, text.Of("The ID token and the access token do not belong together."))
 	}
 	return c, nil
 }
@@ -121,7 +123,7 @@ func (c claims) checkNonce(want []byte) error {
 	nonce, _ := c.text("nonce")
 	got := sha256.Sum256([]byte(nonce)) // never that of a nonce that was made, when there is none
 	if subtle.ConstantTimeCompare(got[:], want) != 1 {
-		return refuse(WrongNonce, "The token was not made for this sign-in.")
+		return refuse(WrongNonce, text.Of("The token was not made for this sign-in."))
 	}
 	return nil
 }
@@ -133,7 +135,7 @@ func (c claims) checkParty(client string) error {
 		return nil
 	}
 	if party, _ := c.text("azp"); party != client {
-		return refuse(BadToken, "The token was issued to another client than %s.", client)
+		return refuse(BadToken, text.Of("The token was issued to another client than %s.", client))
 	}
 	return nil
 }

@@ -187,7 +187,7 @@ func (w *world) refused(t testing.TB, err error, want Kind) *Refusal {
 	if !ok || refusal.Kind != want {
 		t.Fatalf("error = %v, want a refusal of kind %s", err, want)
 	}
-	if refusal.Found == "" || refusal.Next == "" || refusal.Diagnostic == "" {
+	if refusal.Found.Empty() || refusal.Next.Empty() || refusal.Diagnostic == "" {
 		t.Errorf("refusal = %+v, want it to say what was found, what is next and a diagnostic id", refusal)
 	}
 	rows := scan[int](t, w, `SELECT count(*) FROM security_audit_events WHERE outcome = 'denied' AND reason = $1 AND detail ->> 'diagnostic' = $2`, want, refusal.Diagnostic)

@@ -12,6 +12,7 @@ import (
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/text"
 )
 
 // Aim is what a verification would be for. It tells nothing of what the Task executes but what its author says about
@@ -54,7 +55,7 @@ func never(action policy.Permission, s run.Source) *Refusal {
 	if refusal := neverRetried(s); refusal != nil {
 		return refusal
 	}
-	return unless(s.TaskEnabled, refuse(TaskDisabled, "the Task is disabled"))
+	return unless(s.TaskEnabled, refuse(TaskDisabled, text.Of("The Task is disabled.")))
 }
 
 // StopPreview is what a stop would be, for whoever holds a good proof for it.
@@ -80,7 +81,7 @@ func (m *Manager) PreviewStop(ctx context.Context, who Who, project string, id u
 		p = StopPreview{Words: proof.Words, Level: proof.Assurance.Level, NowMS: proof.NowMS, LeftMS: proof.ExpiresAtMS - proof.NowMS}
 		p.Source, err = run.ReadSource(ctx, tx, project, id)
 		if errors.Is(err, run.ErrNotFound) {
-			return refuse(NotFound, "there is no such Run")
+			return refuse(NotFound, text.Of("There is no such Run."))
 		}
 		p.Refusal = neverStopped(p.Source)
 		return err

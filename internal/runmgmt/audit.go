@@ -72,7 +72,7 @@ func (m *Manager) auditDenied(ctx context.Context, action policy.Permission, t t
 func denied(action policy.Permission, t target, r *Refusal) policy.AuditEvent {
 	e := t.event(action, policy.Denied)
 	e.Reason = policy.Reason(r.Reason)
-	e.Detail["found"] = r.Detail
+	e.Detail["found"] = r.Detail.String()
 	if r.Proof != "" {
 		e.Detail["proof"] = r.Proof
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/internal/text"
 )
 
 // fence is by what the user is allowed it, read over the locked Project row.
@@ -30,15 +31,15 @@ func takeFence(ctx context.Context, tx pgx.Tx, project string, user uuid.UUID, p
 		Scan(&f.projectActive, &f.projectVersion, &f.userActive, &f.role, &f.bindingVersion, &f.boundAtMS)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return f, refuse(NotFound, "there is no such Run")
+		return f, refuse(NotFound, text.Of("There is no such Run."))
 	case err != nil:
 		return f, err
 	case !f.userActive:
-		return f, refuse(AuthorizationChanged, "your account has been disabled")
+		return f, refuse(AuthorizationChanged, text.Of("Your account has been disabled."))
 	case !f.projectActive:
-		return f, refuse(AuthorizationChanged, "the Project has been archived, and is read-only")
+		return f, refuse(AuthorizationChanged, text.Of("The Project has been archived, and is read-only."))
 	case !f.role.May(p):
-		return f, refuse(AuthorizationChanged, "you no longer have a role in this Project that may do this")
+		return f, refuse(AuthorizationChanged, text.Of("You no longer have a role in this Project that may do this."))
 	}
 	return f, nil
 }
@@ -68,20 +69,20 @@ func checkProof(ctx context.Context, q pg.Querier, who Who, claim policy.Claim) 
 // checkBound refuses a proof that is older than the role: what was revoked and given again has been verified by nobody.
 func (f fence) checkBound(proof policy.Proof) error {
 	if f.boundAtMS > proof.CreatedAtMS {
-		return refuse(AuthorizationChanged, "your role in this Project has changed since you verified; verify again")
+		return refuse(AuthorizationChanged, text.Of("Your role in this Project has changed since you verified; verify again."))
 	}
 	return nil
 }
 
 // proofWords say what was found, for the operator.
-var proofWords = map[policy.Reason]string{
-	policy.ProofMissing:      "there is no verification for this; verify with a second factor first",
-	policy.ProofForeign:      "the verification was made in another session or browser",
-	policy.ProofOtherPurpose: "the verification was made for something else",
-	policy.ProofConsumed:     "the verification has been used",
-	policy.ProofRevoked:      "the verification was revoked when its session ended",
-	policy.ProofExpired:      "the verification is more than five minutes old",
-	policy.ProofTooWeak:      "the verification had no second factor",
+var proofWords = map[policy.Reason]text.Text{
+	policy.ProofMissing:      text.Of("There is no verification for this; verify with a second factor first."),
+	policy.ProofForeign:      text.Of("The verification was made in another session or browser."),
+	policy.ProofOtherPurpose: text.Of("The verification was made for something else."),
+	policy.ProofConsumed:     text.Of("The verification has been used."),
+	policy.ProofRevoked:      text.Of("The verification was revoked when its session ended."),
+	policy.ProofExpired:      text.Of("The verification is more than five minutes old."),
+	policy.ProofTooWeak:      text.Of("The verification had no second factor."),
 }
 
 func proofRefusal(problem policy.Reason) *Refusal {

@@ -14,6 +14,7 @@ import (
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/text"
 )
 
 // mutation is a submitted form: one action on one Run of a Project, or on Runs chosen of a batch.
@@ -39,8 +40,8 @@ type item struct {
 // deed is what one action does to one Run: all in which retrying and stopping differ.
 type deed struct {
 	action policy.Permission
-	ask    string // for a reason that is missing
-	quota  bool   // it counts against the quota
+	ask    text.Text // for a reason that is missing
+	quota  bool      // it counts against the quota
 	// never says why the action is impossible for a Run in that shape, whatever an operator saw; nil if it is not.
 	never func(run.Source) *Refusal
 	// changed says why the Run is not what was verified, or not what the preview showed; nil if it is.
@@ -80,7 +81,7 @@ func result(replayed bool) string {
 func (m *Manager) single(ctx context.Context, x mutation) (Made, error) {
 	i := x.items[0]
 	if i.mutation == uuid.Nil || i.run == uuid.Nil || x.project == "" {
-		return Made{}, m.refused(ctx, x.deed.action, x.target(i), refuse(Invalid, "the form is incomplete; open the Run and begin again"))
+		return Made{}, m.refused(ctx, x.deed.action, x.target(i), refuse(Invalid, text.Of("The form is incomplete; open the Run and begin again.")))
 	}
 	if err := checkWords(x.words, x.deed.ask); err != nil {
 		return Made{}, m.refused(ctx, x.deed.action, x.target(i), err)
@@ -208,11 +209,11 @@ func (x mutation) check(verified []policy.Item, sources map[uuid.UUID]run.Source
 func (x mutation) checkOne(i item, verified []policy.Item, sources map[uuid.UUID]run.Source) *Refusal {
 	s, ok := sources[i.run]
 	if !ok {
-		return refuse(NotFound, "there is no such Run")
+		return refuse(NotFound, text.Of("There is no such Run."))
 	}
 	at := slices.IndexFunc(verified, func(v policy.Item) bool { return v.Run == i.run })
 	if at < 0 {
-		return refuse(Invalid, "the Run is not one that was verified")
+		return refuse(Invalid, text.Of("The Run is not one that was verified."))
 	}
 	if r := cmp.Or(x.deed.never(s), x.deed.changed(i, verified[at], s)); r != nil {
 		return r.with(s)
@@ -221,7 +222,7 @@ func (x mutation) checkOne(i item, verified []policy.Item, sources map[uuid.UUID
 }
 
 func refusedRuns(list []RunRefusal, of int) *Refusal {
-	r := refuse(RunsRefused, "%d of %d Runs were refused, so nothing was done", len(list), of)
+	r := refuse(RunsRefused, text.Of("%s of %s Runs were refused, so nothing was done.", len(list), of))
 	r.Runs = list
 	return r
 }
@@ -244,7 +245,7 @@ func limited(made []int64, nowMS int64, n int) *Refusal {
 	if over <= 0 {
 		return nil
 	}
-	r := refuse(RateLimited, "you have made %d retries in this Project within a minute; %d are allowed, and this is %d more", len(made), Quota, n)
+	r := refuse(RateLimited, text.Of("You have made %s retries in this Project within a minute; %s are allowed, and this is %s more.", len(made), Quota, n))
 	r.RetryAfter = time.Duration(made[min(over, len(made))-1]+QuotaWindow.Milliseconds()-nowMS) * time.Millisecond
 	return r
 }

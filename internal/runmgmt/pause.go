@@ -12,6 +12,7 @@ import (
 	"github.com/qinglong/console/internal/catalog"
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/internal/text"
 )
 
 // actionResume names a resumption in the audit. Whoever may pause may resume.
@@ -70,7 +71,7 @@ func (m *Manager) hold(ctx context.Context, action policy.Permission, t target, 
 		return err
 	})
 	if errors.Is(err, catalog.ErrNoTrigger) {
-		err = refuse(NotFound, "there is no such Trigger")
+		err = refuse(NotFound, text.Of("There is no such Trigger."))
 	}
 	if err != nil {
 		return Paused{}, m.refused(ctx, action, t, err)
@@ -81,28 +82,28 @@ func (m *Manager) hold(ctx context.Context, action policy.Permission, t target, 
 
 func (p Pause) validate() error {
 	if p.ID == uuid.Nil || p.ProjectID == "" || p.TriggerID == "" {
-		return refuse(Invalid, "the form is incomplete; open the Schedule and begin again")
+		return refuse(Invalid, text.Of("The form is incomplete; open the Schedule and begin again."))
 	}
-	return checkWords(p.Words, "say why the Trigger is paused")
+	return checkWords(p.Words, text.Of("A reason is missing: say why the Trigger is paused."))
 }
 
 func (r Resume) validate() error {
 	if r.PauseID == uuid.Nil || r.ProjectID == "" || r.TriggerID == "" {
-		return refuse(Invalid, "the form is incomplete; open the Schedule and begin again")
+		return refuse(Invalid, text.Of("The form is incomplete; open the Schedule and begin again."))
 	}
 	if r.Words == "" {
 		return nil
 	}
-	return checkWords(r.Words, "say why, or leave it empty")
+	return checkWords(r.Words, text.Of("A reason is missing: say why, or leave it empty."))
 }
 
 // checkWords refuses a reason that is missing or too long.
-func checkWords(words, ask string) error {
+func checkWords(words string, ask text.Text) error {
 	if strings.TrimSpace(words) == "" {
-		return refuse(Invalid, "a reason is missing; %s", ask)
+		return refuse(Invalid, ask)
 	}
 	if n := utf8.RuneCountInString(words); n > MaxWords {
-		return refuse(Invalid, "the reason has %d characters, at most %d are kept", n, MaxWords)
+		return refuse(Invalid, text.Of("The reason has %s characters, at most %s are kept.", n, MaxWords))
 	}
 	return nil
 }
@@ -149,11 +150,11 @@ func (r Resume) commit(ctx context.Context, tx pgx.Tx, t target) (Paused, error)
 	pause, err := catalog.FindPause(ctx, tx, r.ProjectID, r.TriggerID, r.PauseID)
 	switch {
 	case errors.Is(err, catalog.ErrNotPaused):
-		return Paused{}, refuse(PauseChanged, "that pause is not one of this Trigger's")
+		return Paused{}, refuse(PauseChanged, text.Of("That pause is not one of this Trigger's."))
 	case err != nil:
 		return Paused{}, err
 	case pause.ResumedMS != nil && current.Pause != nil:
-		return Paused{}, refuse(PauseChanged, "that pause has ended, and another one holds the Trigger now")
+		return Paused{}, refuse(PauseChanged, text.Of("That pause has ended, and another one holds the Trigger now."))
 	case pause.ResumedMS != nil:
 		return Paused{Pause: pause, Already: true}, nil
 	}

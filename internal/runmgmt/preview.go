@@ -14,6 +14,7 @@ import (
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/text"
 )
 
 // Preview is what a retry would be, judged by the same checks as the retry itself and writing nothing. It alone shows
@@ -39,7 +40,7 @@ func (p Preview) Ready() bool {
 
 // Verdict is one check and, if it failed, why.
 type Verdict struct {
-	Check   string
+	Check   text.Text
 	Refusal *Refusal
 }
 
@@ -102,7 +103,7 @@ func preview(ctx context.Context, tx pgx.Tx, who Who, project string, id uuid.UU
 	}
 	p.Source, err = run.ReadSource(ctx, tx, project, id)
 	if errors.Is(err, run.ErrNotFound) {
-		return p, proof, refuse(NotFound, "there is no such Run")
+		return p, proof, refuse(NotFound, text.Of("There is no such Run."))
 	}
 	if err != nil {
 		return p, proof, err
@@ -124,17 +125,17 @@ func (p *Preview) readVerdicts(ctx context.Context, tx pgx.Tx, who Who, proof po
 		return err
 	}
 	p.Quota = max(0, Quota-len(made))
-	p.Verdicts = append(retryVerdicts(s, proof.Purpose.Items[0]), Verdict{"there is room in the quota", limited(made, p.NowMS, 1)})
+	p.Verdicts = append(retryVerdicts(s, proof.Purpose.Items[0]), Verdict{text.Of("There is room in the quota."), limited(made, p.NowMS, 1)})
 	return nil
 }
 
 // retryVerdicts are the checks of one Run.
 func retryVerdicts(s run.Source, verified policy.Item) []Verdict {
 	return []Verdict{
-		{"the Run can be retried", neverRetried(s)},
-		{"it is as it was when you verified", unless(s.Version == verified.Version, refuse(SourceChanged, "the Run is %s (version %d) now; it had version %d when you verified", s.Status, s.Version, verified.Version))},
-		{"what would run is as it was when you verified", unless(s.ExecutionDigest == verified.Digest, refuse(PlanChanged, "the execution revision is another one now"))},
-		{"the Task is enabled", unless(s.TaskEnabled, refuse(TaskDisabled, "the Task has been disabled"))},
+		{text.Of("The Run can be retried."), neverRetried(s)},
+		{text.Of("It is as it was when you verified."), unless(s.Version == verified.Version, refuse(SourceChanged, text.Of("The Run is %s (version %s) now; it had version %s when you verified.", s.Status.Word(), s.Version, verified.Version)))},
+		{text.Of("What would run is as it was when you verified."), unless(s.ExecutionDigest == verified.Digest, refuse(PlanChanged, text.Of("The execution revision is another one now.")))},
+		{text.Of("The Task is enabled."), unless(s.TaskEnabled, refuse(TaskDisabled, text.Of("The Task has been disabled.")))},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/text"
 )
 
 // Retry is the submitted form: what the operator saw in the preview, and said yes to.
@@ -34,7 +35,7 @@ func (m *Manager) Retry(ctx context.Context, r Retry) (Made, error) {
 		status: r.SourceStatus, version: r.SourceVersion, digest: r.PlanDigest, newest: r.NewestRetry}}})
 }
 
-var retrying = deed{action: policy.RetryRun, ask: "say why the Run is retried", quota: true,
+var retrying = deed{action: policy.RetryRun, ask: text.Of("A reason is missing: say why the Run is retried."), quota: true,
 	never: neverRetried, changed: changedForRetry, find: findRetry, write: writeRetry}
 
 // findRetry answers with what the mutation made before, or with run.ErrNotFound.
@@ -46,7 +47,7 @@ func findRetry(ctx context.Context, q pg.Querier, x mutation, i item) (Made, err
 	c := found.Created
 	if c.UserID != x.who.user() || c.RetryOf != i.run || c.SourceStatus != i.status || c.SourceVersion != i.version ||
 		c.PlanDigest != i.digest || c.Reason != x.words {
-		refusal := refuse(MutationConflict, "this form was sent before with other content, and made a Run then")
+		refusal := refuse(MutationConflict, text.Of("This form was sent before with other content, and made a Run then."))
 		refusal.Retry = &found.RunID
 		return Made{}, refusal
 	}
@@ -57,13 +58,13 @@ func findRetry(ctx context.Context, q pg.Querier, x mutation, i item) (Made, err
 func changedForRetry(i item, verified policy.Item, s run.Source) *Refusal {
 	switch {
 	case s.Status != i.status || s.Version != i.version || s.Version != verified.Version:
-		return refuse(SourceChanged, "the Run is %s (version %d) now; the preview showed %s (version %d)", s.Status, s.Version, i.status, i.version)
+		return refuse(SourceChanged, text.Of("The Run is %s (version %s) now; the preview showed %s (version %s).", s.Status.Word(), s.Version, i.status.Word(), i.version))
 	case s.ExecutionDigest != i.digest || s.ExecutionDigest != verified.Digest:
-		return refuse(PlanChanged, "what would run is not what the preview showed")
+		return refuse(PlanChanged, text.Of("What would run is not what the preview showed."))
 	case !s.TaskEnabled:
-		return refuse(TaskDisabled, "the Task has been disabled")
+		return refuse(TaskDisabled, text.Of("The Task has been disabled."))
 	case s.NewestRetry != nil && (i.newest == nil || *i.newest != *s.NewestRetry):
-		refusal := refuse(RetriedMeanwhile, "another retry of this Run has appeared since the preview")
+		refusal := refuse(RetriedMeanwhile, text.Of("Another retry of this Run has appeared since the preview."))
 		refusal.Retry = s.NewestRetry
 		return refusal
 	}
@@ -77,13 +78,13 @@ func neverRetried(s run.Source) *Refusal {
 	}
 	switch {
 	case s.ParentRunID != nil || s.ExecutionOwner != "runtime":
-		return refuse(SourceNotRetryable, "the Run belongs to another, which decides about it")
+		return refuse(SourceNotRetryable, text.Of("The Run belongs to another, which decides about it."))
 	case s.Executor != "remote_worker":
-		return refuse(SourceNotRetryable, "the newest Attempt was not a worker's")
+		return refuse(SourceNotRetryable, text.Of("The newest Attempt was not a worker's."))
 	case s.ExecutionID == "" || s.ExecutionID != s.SnapshotRef:
-		return refuse(SourceNotRetryable, "the execution revision it was pinned to is gone")
+		return refuse(SourceNotRetryable, text.Of("The execution revision it was pinned to is gone."))
 	case catalog.Verify(catalog.DomainExecution, s.ExecutionContent, s.ExecutionDigest) != nil:
-		return refuse(SourceNotRetryable, "the execution revision it was pinned to does not match its digest")
+		return refuse(SourceNotRetryable, text.Of("The execution revision it was pinned to does not match its digest."))
 	}
 	return nil
 }
@@ -91,11 +92,11 @@ func neverRetried(s run.Source) *Refusal {
 func retryableState(s run.Status) *Refusal {
 	switch {
 	case s == run.Lost:
-		return refuse(SourceNotRetryable, "the Run is lost: whether its command still runs is not known, so running it again could run it twice")
+		return refuse(SourceNotRetryable, text.Of("The Run is lost: whether its command still runs is not known, so running it again could run it twice."))
 	case !s.Terminal():
-		return refuse(SourceNotTerminal, "the Run is %s; only one that has ended can be retried", s)
+		return refuse(SourceNotTerminal, text.Of("The Run is %s; only one that has ended can be retried.", s.Word()))
 	case s == run.Succeeded:
-		return refuse(SourceNotRetryable, "the Run succeeded")
+		return refuse(SourceNotRetryable, text.Of("The Run succeeded."))
 	}
 	return nil
 }

@@ -18,7 +18,6 @@ package runmgmt
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -29,6 +28,7 @@ import (
 
 	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/text"
 )
 
 // The bounds of retrying.
@@ -70,7 +70,7 @@ var reasons = []Reason{Invalid, StepUpRequired, AuthenticationChanged, Forbidden
 // A Refusal is an attempt that was refused and wrote nothing. It is an error.
 type Refusal struct {
 	Reason     Reason
-	Detail     string        // one sentence for the operator: what was found
+	Detail     text.Text     // one sentence for the operator: what was found
 	Proof      policy.Reason // what was wrong with the proof, if that was it
 	Source     *run.Source   // the fresh facts, if the reader may see them
 	Retry      *uuid.UUID    // of RetriedMeanwhile and MutationConflict: the other Run
@@ -86,7 +86,7 @@ type RunRefusal struct {
 	Refusal  *Refusal
 }
 
-func (r *Refusal) Error() string { return string(r.Reason) + ": " + r.Detail }
+func (r *Refusal) Error() string { return string(r.Reason) + ": " + r.Detail.String() }
 
 // ErrUnavailable reports that the database could not be worked with in time, and nothing was done.
 var ErrUnavailable = errors.New("run management is unavailable")
@@ -155,6 +155,4 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-func refuse(reason Reason, format string, args ...any) *Refusal {
-	return &Refusal{Reason: reason, Detail: fmt.Sprintf(format, args...)}
-}
+func refuse(reason Reason, found text.Text) *Refusal { return &Refusal{Reason: reason, Detail: found} }

@@ -10,6 +10,7 @@ import (
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/text"
 )
 
 // Stop is the submitted form that asks a Run to stop.
@@ -43,7 +44,7 @@ func (m *Manager) Stop(ctx context.Context, s Stop) (Made, error) {
 		items: []item{{mutation: s.MutationID, run: s.RunID, version: s.Version}}})
 }
 
-var stopping = deed{action: policy.StopRun, ask: "say why the Run is stopped",
+var stopping = deed{action: policy.StopRun, ask: text.Of("A reason is missing: say why the Run is asked to stop."),
 	never: neverStopped, changed: changedForStop, find: findStopOf, write: writeStop}
 
 // findStopOf answers with what the mutation recorded before, or with run.ErrNotFound.
@@ -53,7 +54,7 @@ func findStopOf(ctx context.Context, q pg.Querier, x mutation, i item) (Made, er
 		return Made{}, err
 	}
 	if c.run != i.run || c.UserID != x.who.user() || c.Version != i.version || c.Reason != x.words {
-		return Made{}, refuse(MutationConflict, "this form was sent before with other content")
+		return Made{}, refuse(MutationConflict, text.Of("This form was sent before with other content."))
 	}
 	return Made{Source: i.run, RunID: i.run, AtMS: atMS, Replayed: true}, nil
 }
@@ -81,9 +82,9 @@ func neverStopped(s run.Source) *Refusal {
 	}
 	switch {
 	case s.CancelRequestedMS != nil:
-		return refuse(NotStoppable, "the Run has been asked to stop already")
+		return refuse(NotStoppable, text.Of("The Run has been asked to stop already."))
 	case s.ParentRunID != nil || s.ExecutionOwner != "runtime":
-		return refuse(NotStoppable, "the Run belongs to another, which decides about it")
+		return refuse(NotStoppable, text.Of("The Run belongs to another, which decides about it."))
 	}
 	return nil
 }
@@ -91,16 +92,16 @@ func neverStopped(s run.Source) *Refusal {
 func stoppableState(s run.Status) *Refusal {
 	switch {
 	case s.Terminal():
-		return refuse(NotStoppable, "the Run has ended: it is %s", s)
+		return refuse(NotStoppable, text.Of("The Run has ended: it is %s.", s.Word()))
 	case s == run.Lost:
-		return refuse(NotStoppable, "the Run is lost: nobody is there who would hear it")
+		return refuse(NotStoppable, text.Of("The Run is lost: nobody is there who would hear it."))
 	}
 	return nil
 }
 
 // changedForStop compares what runs. A running Run changes by itself: what was verified is which Run, not which state of it.
 func changedForStop(_ item, verified policy.Item, s run.Source) *Refusal {
-	return unless(s.ExecutionDigest == verified.Digest, refuse(PlanChanged, "what runs is not what the verification was for"))
+	return unless(s.ExecutionDigest == verified.Digest, refuse(PlanChanged, text.Of("What runs is not what the verification was for.")))
 }
 
 func writeStop(ctx context.Context, tx pgx.Tx, x mutation, i item, g grant, s run.Source) (Made, error) {

@@ -181,7 +181,7 @@ func (f facts) judge(i *Instant, enabled bool) {
 	case f.pending(i):
 		f.judgePending(i)
 	default:
-		i.Verdict, i.Reason = WasUnaccounted, "nothing is recorded of this instant; please report it"
+		i.Verdict, i.Reason = WasUnaccounted, nothingRecorded.String()
 	}
 }
 
@@ -221,13 +221,13 @@ func (f facts) judgePending(i *Instant) {
 	case s.blocked != nil:
 		i.Verdict, i.Reason = IsBlocked, *s.blocked
 	case i.AtMS > f.nowMS:
-		i.Reason = "not due yet"
+		i.Reason = notDue.String()
 	case s.expiresMS != nil && *s.expiresMS > f.nowMS:
-		i.Reason = "claimed by " + *s.owner
+		i.Reason = claimedBy + *s.owner
 	case i.Unattended:
-		i.Reason = "no replica was running then"
+		i.Reason = noReplica.String()
 	default:
-		i.Reason = "due, and not yet claimed"
+		i.Reason = notClaimed.String()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/qinglong/console/internal/catalog"
 	"github.com/qinglong/console/internal/cron"
 	"github.com/qinglong/console/internal/pg"
+	"github.com/qinglong/console/internal/text"
 )
 
 // Detail is one Schedule, with the fence that a commit would check.
@@ -92,7 +93,7 @@ func (f facts) archivings(nowMS int64) []Spell {
 // Plan is what a Trigger's content says about time.
 type Plan struct {
 	catalog.TriggerContent
-	Words string
+	Words text.Text // when it falls due; nothing if the content could not be read
 	next  cron.Schedule
 }
 
@@ -108,7 +109,7 @@ func (s Summary) Plan() (Plan, error) {
 
 // After returns the next n occurrences after ms; none of a content that could not be read.
 func (p Plan) After(ms int64, n int) []cron.Occurrence {
-	if p.Words == "" {
+	if p.Words.Empty() {
 		return nil
 	}
 	return p.next.Occurrences(time.UnixMilli(ms), n)

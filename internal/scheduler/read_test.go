@@ -166,7 +166,7 @@ func TestGetReadsTheFence(t *testing.T) {
 		t.Errorf("Get() = %+v, want the Run %s of the enabled Nightly report", got, id)
 	}
 	plan, err := got.Plan()
-	if err != nil || plan.Words != "at 02:30 every day" || plan.Timezone != "Europe/Berlin" {
+	if err != nil || plan.Words.String() != "at 02:30 every day" || plan.Timezone != "Europe/Berlin" {
 		t.Errorf("Plan() = %+v, %v", plan, err)
 	}
 	gap := time.Date(2026, 3, 28, 12, 0, 0, 0, time.UTC) // the clock skips 02:30 the next morning

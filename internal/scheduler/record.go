@@ -38,7 +38,7 @@ func eventsOf(w work, now *fence, r Result) []event {
 		list = append(list, event{claim: w.claim, kind: "initialized", first: &cursor, last: &cursor, createdMS: at})
 	}
 	if d.Kind == Skip {
-		lateness, reason := d.LatenessMS(), "misfire policy "+d.Misfire
+		lateness, reason := d.LatenessMS(), misfirePolicy+d.Misfire
 		list = append(list, event{claim: w.claim, kind: "skipped", first: &d.DueMS, last: &d.DueMS, instants: 1,
 			lateness: &lateness, reason: &reason, createdMS: at})
 	}

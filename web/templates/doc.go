@@ -5,26 +5,36 @@
 // marked as markup.
 package templates
 
+import "github.com/qinglong/console/internal/text"
+
 // Page is what surrounds every page's own content.
 type Page struct {
-	Title      string
+	Title      text.Text
 	Nav        []NavLink // empty when nobody is signed in
 	Who        Who
 	Refresh    string // where the page goes on to by itself at once, if not empty
 	Home       string
 	Stylesheet string
 	Script     string
+	LiveScript string
+	Search     string // where a search goes
+	Whole      string // of an embedded page: where it is to be had whole
 	Icon       string
-	Banner     string // said on top of every page, if not empty
+	Banner     text.Text // said on top of every page, if not empty
 	Version    string
 	AsOf       Instant // the database clock the page was made by; zero on a page made from memory
 	RequestID  string
 	JSON       string // where the same facts are to be had as JSON, if anywhere
+	CSV        string // and as CSV
+	Embed      bool   // shown in a frame: without navigation
+	Live       bool   // kept current by a stream
+	Theme      string // light or dark, if the reader chose one
+	Choices    Preferences
 }
 
 // NavLink is one entry of the main navigation.
 type NavLink struct {
-	Text    string
+	Text    text.Text
 	URL     string
 	Key     string // pressed after g
 	Current bool
@@ -32,16 +42,16 @@ type NavLink struct {
 
 // Link is a link, or plain text when URL is empty.
 type Link struct {
-	Text string
+	Text text.Text
 	URL  string
 }
 
 // Instant is a point in time. The zero Instant is not known.
 type Instant struct {
-	Machine  string // RFC 3339, UTC, milliseconds
-	Text     string // absolute, in UTC
-	Relative string // "4 min ago"; never shown alone
-	Ago      string // seconds before the page was made, negative for the future
+	Machine  string    // RFC 3339, UTC, milliseconds
+	Text     string    // absolute, in UTC
+	Relative text.Text // "4 min ago"; never shown alone
+	Ago      string    // seconds before the page was made, negative for the future
 }
 
 // ID is an identity, shortened, with the whole in its title.
@@ -53,37 +63,37 @@ type ID struct {
 
 // Status is a word, a shape and a colour, in that order of importance.
 type Status struct {
-	Word  string
+	Word  text.Text
 	Shape string // disc, triangle, ring, half, arrow, square, hourglass, diamond or pause
 	Tone  string // ok, bad, warn, idle or run
 }
 
 // Fact is one large number.
 type Fact struct {
-	Value string
-	Label string
+	Value text.Text
+	Label text.Text
 	Tone  string
 }
 
 // Sentence says one thing about the whole; Lead is stressed, and a link if there is an URL.
 type Sentence struct {
-	Lead string
-	Rest string
+	Lead text.Text
+	Rest text.Text
 	Tone string
 	URL  string
 }
 
 // Empty is what a list says in place of rows: why there are none, and what to do.
 type Empty struct {
-	Why  string
-	What string
+	Why  text.Text
+	What text.Text
 	Link Link
 }
 
 // Option is one choice of a select.
 type Option struct {
 	Value    string
-	Text     string
+	Text     text.Text
 	Selected bool
 }
 
@@ -96,9 +106,9 @@ type Overview struct {
 	Outcomes   Shares
 	Upcoming   Axis
 	Spells     []Spell
-	MoreSpells string
+	MoreSpells text.Text
 	Attention  []RunRow // their reason is why they need it
-	MoreOfThem string
+	MoreOfThem text.Text
 	Failures   []RunRow
 	NoFailures Empty
 	Replicas   []Replica
@@ -109,9 +119,9 @@ type Overview struct {
 
 // Bars is a chart of one number a slot. Sizes are percentages of the chart, as SVG wants them.
 type Bars struct {
-	Summary  string // the chart in words
+	Summary  text.Text // the chart in words
 	Bars     []Bar
-	From, To string
+	From, To text.Text
 }
 
 // Bar is one slot of [Bars].
@@ -121,7 +131,7 @@ type Bar struct {
 
 // Shares is a chart of parts of a whole.
 type Shares struct {
-	Summary string
+	Summary text.Text
 	Parts   []Share
 }
 
@@ -135,7 +145,7 @@ type Share struct {
 
 // Axis is a line of instants.
 type Axis struct {
-	Summary string
+	Summary text.Text
 	Spots   []Spot
 	From    Instant
 	To      Instant
@@ -145,7 +155,7 @@ type Axis struct {
 // Spot is one instant on an [Axis]; a spot with a label is drawn larger.
 type Spot struct {
 	X      string
-	Label  string
+	Label  text.Text
 	Anchor string // start or end: on which side of the spot the label is
 }
 
@@ -155,9 +165,9 @@ type Replica struct {
 	Status  Status
 	Version string
 	Ticked  Instant
-	Skew    string
+	Skew    text.Text
 	Off     Status // says that its clock is wrong, if it is
-	Claims  string
+	Claims  text.Text
 }
 
 // Claim is one live claim.
@@ -168,20 +178,20 @@ type Claim struct {
 	Token    string // shortened
 	Version  string
 	Acquired Instant
-	Left     string
+	Left     text.Text
 }
 
 // RunRow is one line of a list of Runs.
 type RunRow struct {
 	ID       ID
 	Status   Status
-	Reason   string
+	Reason   text.Text
 	Task     Link
 	Project  string
 	Origin   Link
 	Created  Instant
-	Lateness string
-	Duration string
+	Lateness text.Text
+	Duration text.Text
 }
 
 // Runs is the list of Runs.
@@ -208,17 +218,17 @@ type Run struct {
 	ID        string
 	Status    Status
 	Sentences []Sentence
-	Summary   string // the error summary, whole
-	Attention string // why nobody moves it by itself, if so
-	Advice    []string
+	Summary   string    // the error summary, whole
+	Attention text.Text // why nobody moves it by itself, if so
+	Advice    []text.Text
 	Origin    []Pair
 	Times     []Pair
 	Links     []Link
 	Attempts  []Attempt
 	Events    []Event
-	More      string // says that not all Events are shown
-	Markdown  string // for the incident channel
-	Done      string // what the submission that led here came to
+	More      text.Text // says that not all Events are shown
+	Markdown  text.Text // for the incident channel
+	Done      text.Text // what the submission that led here came to
 	Deeds     []Deed
 	Family    Family // without members when nothing was retried
 	Audit     []AuditRow
@@ -226,12 +236,12 @@ type Run struct {
 
 // Pair is one line of a description. A part that is not there is empty.
 type Pair struct {
-	Name    string
+	Name    text.Text
 	Link    Link
 	Instant Instant
 	Mono    string // a digest, a token, an expression
 	Title   string // the whole of Mono
-	Note    string
+	Note    text.Text
 	Tone    string
 }
 
@@ -239,11 +249,11 @@ type Pair struct {
 type Attempt struct {
 	Number   string
 	Status   Status
-	Worker   string
+	Worker   text.Text
 	Started  Instant
-	Duration string
+	Duration text.Text
 	Exit     string
-	Reason   string
+	Reason   text.Text
 }
 
 // Event is one fact about a Run.
@@ -251,8 +261,8 @@ type Event struct {
 	Sequence string
 	Type     string
 	At       Instant
-	Offset   string // since the first Event
-	Actor    string
+	Offset   text.Text // since the first Event
+	Actor    text.Text
 	Payload  string
 }
 
@@ -275,15 +285,15 @@ type ScheduleRow struct {
 	Name    Link
 	Project string
 	Status  Status
-	Reason  string
+	Reason  text.Text
 	Task    string
-	Words   string
+	Words   text.Text
 	Cron    string
 	Zone    string
 	Next    Instant
 	Last    Instant
 	LastRun RunRow
-	Claim   string
+	Claim   text.Text
 }
 
 // Schedule is one Schedule.
@@ -292,11 +302,11 @@ type Schedule struct {
 	Name        string
 	Status      Status
 	Project     string
-	Words       string
+	Words       text.Text
 	Cron        string
 	Zone        string
 	Sentences   []Sentence
-	Reason      string // why it is blocked or disabled, whole
+	Reason      text.Text // why it is blocked or disabled, whole
 	Occurrences []Occurrence
 	Account     Account
 	NoNext      Empty
@@ -305,21 +315,21 @@ type Schedule struct {
 	Runs        []RunRow
 	NoRuns      Empty
 	AllRuns     string
-	Markdown    string
+	Markdown    text.Text
 }
 
 // Occurrence is one instant to come.
 type Occurrence struct {
-	Local string // in the Schedule's zone
+	Local text.Text // in the Schedule's zone
 	UTC   Instant
-	Mark  string // what daylight saving does to it
+	Mark  text.Text // what daylight saving does to it
 }
 
 // Spell is a time in which something was so. One without an end lasts.
 type Spell struct {
 	From Instant
 	To   Instant
-	Long string
+	Long text.Text
 }
 
 // Account is what became of every instant at which a Schedule was expected to fire in a range.
@@ -331,9 +341,9 @@ type Account struct {
 	Sentences  []Sentence
 	Since      Instant
 	Until      Instant
-	Kept       string  // says that the range reaches back further than what is known
-	Spells     []Spell // without any replica
-	MoreSpells string
+	Kept       text.Text // says that the range reaches back further than what is known
+	Spells     []Spell   // without any replica
+	MoreSpells text.Text
 	Zone       string // the Trigger's; empty when it is UTC, which is shown already
 	Rows       []AccountRow
 	Empty      Empty
@@ -344,17 +354,17 @@ type Account struct {
 type AccountRow struct {
 	Spell       Spell // if it is one, the rest is empty
 	Loud        bool
-	Local       []string // in the Trigger's zone; none when that is UTC
+	Local       []text.Text // in the Trigger's zone; none when that is UTC
 	First, Last Instant
-	Count       string // empty for a single instant
+	Count       text.Text // empty for a single instant
 	Verdict     Status
-	Why         string
-	Archived    Spell  // the Project was, at that time
-	Mark        string // what daylight saving does to it
+	Why         text.Text
+	Archived    Spell     // the Project was, at that time
+	Mark        text.Text // what daylight saving does to it
 	Run         ID
 	RunStatus   Status
 	Runs        Link // in place of one Run
-	EachOf      string
+	EachOf      text.Text
 	Each        []Each
 }
 
@@ -369,11 +379,19 @@ type Each struct {
 type Problem struct {
 	Page
 	Status  string
-	What    string
-	NotDone string
-	Next    string
+	What    text.Text
+	NotDone text.Text
+	Next    text.Text
 	Command string // to be copied, if there is one
 	Pairs   []Pair
 	Form    Form // that may be sent next, if it has an action
 	Back    Link
+}
+
+// Preferences are what a reader may choose about every page.
+type Preferences struct {
+	Action    string // where the form goes
+	To        string // the page to come back to, for the form to carry
+	Languages []Option
+	Themes    []Option
 }

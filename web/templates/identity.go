@@ -1,5 +1,7 @@
 package templates
 
+import "github.com/qinglong/console/internal/text"
+
 // Who is the signed-in user, in the navigation. It is empty when nobody is.
 type Who struct {
 	Name    string
@@ -11,10 +13,10 @@ type Who struct {
 type Notice struct {
 	Page
 	Sentences []Sentence
-	Warning   string
+	Warning   text.Text
 	Pairs     []Pair
 	Action    string // where its form goes, if it has one
-	Button    string
+	Button    text.Text
 	Links     []Link
 	Top       bool // its links leave the frame it is in
 }
@@ -38,14 +40,14 @@ type Profile struct {
 type Role struct {
 	Project Link
 	ID      string
-	Role    string
-	Note    string
+	Role    text.Text
+	Note    text.Text
 }
 
 // Device is one live session.
 type Device struct {
-	Agent   string
-	Where   string
+	Agent   text.Text
+	Where   text.Text
 	Began   Instant
 	Seen    Instant
 	Ends    Instant // if nothing is done in it

@@ -1,23 +1,25 @@
 package templates
 
+import "github.com/qinglong/console/internal/text"
+
 // Field is one hidden field of a form.
 type Field struct{ Name, Value string }
 
 // Form is what a reader may send. Without an action there is none.
 type Form struct {
 	Action     string
-	Button     string
+	Button     text.Text
 	Fields     []Field
 	AsksReason bool
 	Reason     string
-	Label      string // of the reason
-	Confirm    string // what must be ticked, if anything
+	Label      text.Text // of the reason
+	Confirm    text.Text // what must be ticked, if anything
 }
 
 // Family is a retry family, the Run that everything is a retry of first, each retry after its source.
 type Family struct {
 	Members []Member
-	More    string // says that not all are shown
+	More    text.Text // says that not all are shown
 }
 
 // Member is one Run of a [Family].
@@ -33,20 +35,20 @@ type Member struct {
 
 // Deed is what may be done to a Run, or why it may not.
 type Deed struct {
-	Link    Link   // empty when it may not
-	Why     string // it may not, or may fail
+	Link    Link      // empty when it may not
+	Why     text.Text // it may not, or may fail
 	Primary bool
 }
 
 // Ask is the page before a verification: what it is for.
 type Ask struct {
 	Page
-	Name      string
+	Name      text.Text
 	Status    Status
-	Found     string // why a verification that was there is no good
+	Found     text.Text // why a verification that was there is no good
 	Sentences []Sentence
-	Note      string // what the Task's author says of running it again
-	Warning   string // the provider cannot be reached
+	Note      string    // what the Task's author says of running it again
+	Warning   text.Text // the provider cannot be reached
 	Pairs     []Pair
 	Verify    []Pair
 	Form      Form
@@ -56,7 +58,7 @@ type Ask struct {
 
 // Proof is a verification that is good for a while.
 type Proof struct {
-	Text string
+	Text text.Text
 	Left string // minutes and seconds
 	Secs string // the same in seconds
 }
@@ -64,10 +66,10 @@ type Proof struct {
 // Preview is the page of a good verification: what would be done.
 type Preview struct {
 	Page
-	Name    string
+	Name    text.Text
 	Status  Status
 	Proof   Proof
-	Heading string // of what has happened
+	Heading text.Text // of what has happened
 	Since   []Sentence
 	Later   Family // newer Runs of the Task
 	Family  Family
@@ -75,19 +77,19 @@ type Preview struct {
 	Plan    []Pair
 	Checks  []Check
 	Changed []Change
-	Current string // which revision the changes lead to
-	Facts   []Pair // of what a stop is for
-	Submit  Form   // without an action when a check failed
-	Again   Form   // verifies again
-	What    string // what submitting does
+	Current text.Text // which revision the changes lead to
+	Facts   []Pair    // of what a stop is for
+	Submit  Form      // without an action when a check failed
+	Again   Form      // verifies again
+	What    text.Text // what submitting does
 	Back    Link
 }
 
 // Check is one check and how it went.
 type Check struct {
 	Status Status
-	What   string
-	Why    string // it failed
+	What   text.Text
+	Why    text.Text // it failed
 }
 
 // Change is one field that differs.
@@ -126,10 +128,10 @@ type AuditRow struct {
 	Outcome  Status
 	Reason   string
 	Actor    string
-	From     string
+	From     text.Text
 	Project  string
 	Run      ID
-	Strength string
+	Strength text.Text
 	Words    []Word
 	Facts    string
 }
@@ -140,6 +142,6 @@ type Word struct{ Text, URL string }
 // LiveProof is one of one's own verifications that is still good.
 type LiveProof struct {
 	What Link
-	By   string
-	Left string
+	By   text.Text
+	Left text.Text
 }

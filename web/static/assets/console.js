@@ -9,48 +9,55 @@
   const zone = new Intl.DateTimeFormat('en', { timeZoneName: 'shortOffset' });
   const zoneOf = (date) => zone.formatToParts(date).find((p) => p.type === 'timeZoneName').value.replace('GMT', 'UTC').replace(/\+0$/, '');
   const local = (date) => clock.format(date).replace(', ', ' ') + ' ' + zoneOf(date);
-  for (const el of all('time[datetime]:not([data-zone])')) {
-    const date = new Date(el.dateTime);
-    if (Number.isNaN(date.getTime())) continue;
-    el.title = el.textContent;
-    el.textContent = local(date);
-  }
-  for (const el of all('[data-viewer-zone]')) {
-    el.textContent = 'You, ' + Intl.DateTimeFormat().resolvedOptions().timeZone;
-    el.closest('table').classList.add('has-viewer');
-  }
+  const words = document.getElementById('words').dataset;
+  const say = (message, word) => message.replace('%s', word);
 
   // Relative times grow older with the page. The server's clock gave the first one; only what has passed since is added.
-  const loaded = performance.now();
-  const steps = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
+  const steps = [[86400, words.d], [3600, words.h], [60, words.min], [1, words.s]];
   const span = (seconds) => {
     const at = steps.findIndex(([size]) => seconds >= size);
-    if (at < 0) return '0 s';
-    const [size, unit] = steps[at];
-    const whole = Math.floor(seconds / size), next = steps[at + 1];
-    const rest = next && at < 2 ? Math.floor((seconds % size) / next[0]) : 0;
-    return whole + ' ' + unit + (rest ? ' ' + rest + ' ' + next[1] : '');
+    if (at < 0) return say(words.s, 0);
+    const [size, unit] = steps[at], next = steps[at + 1];
+    const whole = say(unit, Math.floor(seconds / size)), rest = next && at < 2 ? Math.floor((seconds % size) / next[0]) : 0;
+    return rest ? whole + ' ' + say(next[1], rest) : whole;
   };
-  const relatives = all('[data-ago]');
-  const age = () => {
+  const age = (root = document) => {
     if (document.hidden) return;
-    for (const el of relatives) {
-      const ago = Number(el.dataset.ago) + (performance.now() - loaded) / 1000;
-      el.textContent = Math.abs(ago) < 1 ? 'now' : ago > 0 ? span(ago) + ' ago' : 'in ' + span(-ago);
+    for (const el of all('[data-ago]', root)) {
+      el.seen ??= performance.now();
+      if (el.said !== el.dataset.ago) { el.said = el.dataset.ago; el.seen = performance.now(); }
+      const ago = Number(el.said) + (performance.now() - el.seen) / 1000;
+      const text = Math.abs(ago) < 1 ? words.now : ago > 0 ? say(words.ago, span(ago)) : say(words.in, span(-ago));
+      if (el.textContent !== text) el.textContent = text;
     }
   };
-  if (relatives.length) { setInterval(age, 1000); document.addEventListener('visibilitychange', age); }
+  const localise = (root = document) => {
+    for (const el of all('time[datetime]:not([data-zone])', root)) {
+      const date = new Date(el.dateTime);
+      if (Number.isNaN(date.getTime()) || el.title) continue;
+      el.title = el.textContent;
+      el.textContent = local(date);
+    }
+    for (const el of all('[data-viewer-zone]', root)) {
+      el.textContent = say(words.you, Intl.DateTimeFormat().resolvedOptions().timeZone);
+      el.closest('table').classList.add('has-viewer');
+    }
+    if (navigator.clipboard) for (const button of all('button[data-copy]', root)) button.hidden = false;
+    age(root);
+  };
+  localise();
+  setInterval(age, 1000);
+  document.addEventListener('visibilitychange', () => age());
+  document.addEventListener('console:new', (event) => localise(event.detail));
 
   // Copy buttons are hidden without a script, or without a clipboard to copy to.
-  for (const button of navigator.clipboard ? all('button[data-copy]') : []) {
-    button.hidden = false;
-    const name = button.textContent;
-    button.addEventListener('click', async () => {
-      const text = button.dataset.copy || location.href;
-      try { await navigator.clipboard.writeText(text); button.textContent = 'Copied'; } catch { button.textContent = 'Not copied'; }
-      setTimeout(() => { button.textContent = name; }, 1500);
-    });
-  }
+  document.addEventListener('click', async (event) => {
+    const button = event.target.closest('button[data-copy]');
+    if (!button || button.dataset.name) return;
+    button.dataset.name = button.textContent;
+    try { await navigator.clipboard.writeText(button.dataset.copy || location.href); button.textContent = words.copied; } catch { button.textContent = words.uncopied; }
+    setTimeout(() => { button.textContent = button.dataset.name; delete button.dataset.name; }, 1500);
+  });
 
   // A changed select filters at once; a form field left empty stays out of the URL.
   for (const form of all('form.filters')) {
@@ -64,7 +71,7 @@
   // the countdown between is this page's own.
   const proof = document.querySelector('[data-left]');
   if (proof) {
-    const shown = proof.querySelector('[data-clock]'), say = proof.querySelector('[data-say]');
+    const shown = proof.querySelector('[data-clock]'), status = proof.querySelector('[data-say]');
     let ends = Date.now() + Number(proof.dataset.left) * 1000, said = Infinity, timer = 0;
     const over = () => {
       clearInterval(timer);
@@ -72,13 +79,13 @@
       if (reason && kept) kept.value = reason.value;
       for (const el of all('[data-until]')) el.hidden = true;
       document.querySelector('[data-over]').hidden = false;
-      say.textContent = 'The verification has expired. Nothing was done. Verify again.';
+      status.textContent = words.expired;
     };
     const tick = () => {
       const left = Math.max(0, Math.ceil((ends - Date.now()) / 1000));
       shown.textContent = Math.floor(left / 60) + ':' + String(left % 60).padStart(2, '0');
       proof.classList.toggle('late', left <= 60);
-      if (left <= 60 && said > 60) say.textContent = 'One minute left.';
+      if (left <= 60 && said > 60) status.textContent = words.minute;
       said = left;
       if (left === 0) over();
     };
@@ -98,19 +105,19 @@
   }
 
   // Keys.
-  const rows = all('tbody tr:has(a)');
-  let at = -1, going = 0;
+  let going = 0;
   const move = (by) => {
+    const rows = all('tbody tr:has(a)'), was = rows.findIndex((row) => row.classList.contains('at'));
     if (!rows.length) return;
-    rows[at]?.classList.remove('at');
-    at = Math.max(0, Math.min(rows.length - 1, at + by));
+    rows[was]?.classList.remove('at');
+    const at = Math.max(0, Math.min(rows.length - 1, was + by));
     rows[at].classList.add('at');
     rows[at].querySelector('a').focus();
     rows[at].scrollIntoView({ block: 'nearest' });
   };
   const help = document.getElementById('keys');
   const keys = {
-    '/': () => document.querySelector('[data-search]')?.focus(),
+    '/': () => (document.querySelector('main [data-search]') ?? document.querySelector('[data-search]'))?.focus(),
     '?': () => help?.showModal(),
     j: () => move(1),
     k: () => move(-1),

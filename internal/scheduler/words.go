@@ -1,0 +1,42 @@
+package scheduler
+
+import (
+	"strings"
+
+	"github.com/qinglong/console/internal/text"
+)
+
+// Why an instant is not decided, as [ReadAccount] finds it.
+var (
+	nothingRecorded = text.Of("nothing is recorded of this instant; please report it")
+	notDue          = text.Of("not due yet")
+	noReplica       = text.Of("no replica was running then")
+	notClaimed      = text.Of("due, and not yet claimed")
+)
+
+// What begins a reason that goes on with what was found.
+const (
+	claimedBy     = "claimed by "
+	misfirePolicy = "misfire policy "
+)
+
+var reasons = []text.Text{nothingRecorded, notDue, noReplica, notClaimed, text.Of("the Project was archived")}
+
+// Why says the Reason of an [Instant] to a person. A reason that nothing here or in catalog gives is said as it stands.
+func Why(reason string) text.Text {
+	for _, r := range reasons {
+		if r.String() == reason {
+			return r
+		}
+	}
+	if owner, ok := strings.CutPrefix(reason, claimedBy); ok {
+		return text.Of("claimed by %s", owner)
+	}
+	if policy, ok := strings.CutPrefix(reason, misfirePolicy); ok {
+		return text.Of("misfire policy %s", policy)
+	}
+	if revision, ok := strings.CutPrefix(reason, "revision "); ok && strings.HasSuffix(revision, " was published") {
+		return text.Of("revision %s was published", strings.TrimSuffix(revision, " was published"))
+	}
+	return text.Data(reason)
+}

@@ -1,0 +1,76 @@
+package web
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"strings"
+
+	"github.com/a-h/templ"
+	"github.com/labstack/echo/v4"
+)
+
+// A reply is what a read found, in every medium in which it may be asked for. Only the one that is asked for is made.
+type reply struct {
+	json func() any
+	page func() templ.Component
+	rows func(context.Context) iter.Seq2[[]string, error] // of a list: every row of it, whatever the page shows; the first names the columns
+}
+
+// A reading reads what an address names, for whoever asks. It may be asked again for the same request.
+type readingFunc func(echo.Context) (reply, error)
+
+// A medium is one of those in which a reply is written.
+type medium int
+
+const (
+	asHTML medium = iota
+	asJSON
+	asCSV
+	asStream // the page's live parts, whenever they have changed
+)
+
+// mediumOf is the one that a request asks for: by its address, or by its Accept header.
+func (s *server) mediumOf(c echo.Context) medium {
+	path, accept := c.Request().URL.Path, strings.ToLower(c.Request().Header.Get("Accept"))
+	r := s.routeOf(c)
+	switch {
+	case r.csv:
+		return asCSV
+	case r.json || strings.HasSuffix(path, ".json") && c.Get(nameKey) == nil:
+		return asJSON
+	case strings.Contains(accept, "text/html"): // browsers ask for it, and for everything else
+		return asHTML
+	case r.live && strings.Contains(accept, "text/event-stream"):
+		return asStream
+	case strings.Contains(accept, "json"):
+		return asJSON
+	}
+	return asHTML
+}
+
+// nameKey is set on a request whose address ends in .json because what it names does.
+const nameKey = "the name ends in .json"
+
+// wantsJSON tells whether the address or the client asks for JSON.
+func (s *server) wantsJSON(c echo.Context) bool { return s.mediumOf(c) == asJSON }
+
+// answer makes read a handler.
+func (s *server) answer(read readingFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if s.mediumOf(c) == asStream {
+			return s.stream(c, read)
+		}
+		found, err := read(c)
+		if err != nil {
+			return err
+		}
+		switch s.mediumOf(c) {
+		case asJSON:
+			return writeJSON(c, http.StatusOK, "application/json", found.json())
+		case asCSV:
+			return writeCSV(c, found.rows(c.Request().Context()))
+		}
+		return writeHTML(c, http.StatusOK, found.page())
+	}
+}

@@ -1,0 +1,136 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/qinglong/console/internal/oidc"
+	"github.com/qinglong/console/internal/text"
+	"github.com/qinglong/console/web/live"
+	"github.com/qinglong/console/web/templates"
+)
+
+const (
+	beatEvery = 10 * time.Second // below what proxies wait for, and how soon the end of a session ends its streams
+	leastGap  = time.Second      // between two readings of one stream
+	restFor   = 20               // times as long as the last reading took: a page that costs much is read less often
+)
+
+// A fragment is a live part of a page as a stream sends it.
+type fragment struct {
+	Name string `json:"name"`
+	HTML string `json:"html"`
+}
+
+// stream keeps the page that read makes current in the browser that shows it. Every reading is the page's own, with what
+// the session's user may see by then, so a stream shows nobody what their page would not; and a hint says nothing but that
+// it is worth reading again. It goes on from the state that Last-Event-ID names.
+func (s *server) stream(c echo.Context, read readingFunc) error {
+	ctx := c.Request().Context()
+	session, err := oidc.Current(ctx)
+	if err != nil {
+		return err
+	}
+	sub, err := s.Live.Subscribe(session.UserID)
+	if err != nil {
+		return tooManyStreams(err)
+	}
+	defer sub.Close()
+	began := time.Now()
+	now, err := s.liveParts(c, read)
+	if err != nil {
+		return err
+	}
+	out, err := live.Open(c.Response())
+	for seen := c.Request().Header.Get("Last-Event-ID"); err == nil; {
+		if err = sendParts(out, now, seen); err != nil {
+			break
+		}
+		seen = now.State()
+		if err = s.waitForChange(ctx, sub, out, session, max(leastGap, restFor*time.Since(began))); err == nil {
+			began = time.Now()
+			now, err = s.liveParts(c, read)
+		}
+	}
+	return nil // the reader comes again, and is told then what there is to tell
+}
+
+func tooManyStreams(cause error) problem {
+	p := newProblem(http.StatusTooManyRequests, text.Of("Too many live pages"), text.Of("You have as many live pages open as one may have."), nothing,
+		text.Of("Close some, or reload this page to see it as it is now."), cause)
+	p.retryAfter = 30 * time.Second
+	if errors.Is(cause, live.ErrClosed) {
+		p.status, p.what, p.retryAfter = http.StatusServiceUnavailable, text.Of("This replica is stopping."), unavailableFor
+	}
+	return p
+}
+
+// liveParts reads the page once more and returns its live parts.
+func (s *server) liveParts(c echo.Context, read readingFunc) (templates.Fragments, error) {
+	r := c.Request()
+	ctx, cancel := context.WithTimeout(r.Context(), requestTime)
+	defer cancel()
+	c.SetRequest(r.WithContext(ctx))
+	defer c.SetRequest(r)
+	found, err := read(c)
+	if err != nil {
+		return nil, err
+	}
+	_, parts, err := render(c, found.page())
+	return parts, err
+}
+
+// sendParts sends what now has that seen has not. The id comes with the last, so that who missed one is sent all of them.
+func sendParts(out *live.Stream, now templates.Fragments, seen string) error {
+	names := now.Since(seen)
+	for i, name := range names {
+		id := seen
+		if i == len(names)-1 {
+			id = now.State()
+		}
+		if err := out.Send(id, "fragment", fragment{name, now[name]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitForChange returns when the page is worth reading again, after rest at the soonest, and an error when its stream is
+// over.
+func (s *server) waitForChange(ctx context.Context, sub *live.Subscription, out *live.Stream, session oidc.Session, rest time.Duration) error {
+	if err := pause(ctx, sub, min(rest, beatEvery)); err != nil {
+		return err
+	}
+	beat := time.NewTimer(beatEvery)
+	defer beat.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-sub.Done:
+		return live.ErrClosed
+	case <-beat.C:
+	case <-sub.Changed:
+	}
+	if _, err := s.Identity.Sessions.Recheck(ctx, session); err != nil {
+		return err
+	}
+	return out.Beat()
+}
+
+// pause waits for d, or until the stream is over.
+func pause(ctx context.Context, sub *live.Subscription, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-sub.Done:
+		return live.ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

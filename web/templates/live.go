@@ -1,0 +1,77 @@
+package templates
+
+import (
+	"bytes"
+	"context"
+	"hash/fnv"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/a-h/templ"
+)
+
+// Fragments are the live parts of a page, by name, as they were rendered.
+type Fragments map[string]string
+
+type fragmentsKey struct{}
+
+// Recording returns a context in which rendering a page notes its live parts in the Fragments returned beside it.
+func Recording(ctx context.Context) (context.Context, Fragments) {
+	f := Fragments{}
+	return context.WithValue(ctx, fragmentsKey{}, f), f
+}
+
+// live is a part of a page that its stream keeps current. A name is in one page once.
+func live(name string) templ.Component {
+	return templ.ComponentFunc(func(ctx context.Context, w io.Writer) error {
+		var buf bytes.Buffer
+		if err := templ.GetChildren(ctx).Render(templ.ClearChildren(ctx), &buf); err != nil {
+			return err
+		}
+		if f, ok := ctx.Value(fragmentsKey{}).(Fragments); ok {
+			f[name] = buf.String()
+		}
+		_, err := io.WriteString(w, `<div data-part="`+templ.EscapeString(name)+`">`+buf.String()+`</div>`)
+		return err
+	})
+}
+
+// relative is what grows older by itself in the reader's browser, and so is no change.
+var relative = regexp.MustCompile(`<span class="rel" data-ago="[^"]*">[^<]*</span>`)
+
+// State names what f shows in one line, apart from how long ago it was: name=hash, in the order of the names. It is the
+// id of a stream's event, and so what a reader that comes again has seen.
+func (f Fragments) State() string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		hash := fnv.New64a()
+		io.WriteString(hash, relative.ReplaceAllString(f[name], ""))
+		list = append(list, name+"="+strconv.FormatUint(hash.Sum64(), 36))
+	}
+	return strings.Join(list, ",")
+}
+
+// Since returns the names of f's parts that state, an earlier [Fragments.State], does not have as they are now. Of a state
+// that makes no sense, all are.
+func (f Fragments) Since(state string) []string {
+	seen := map[string]bool{}
+	for part := range strings.SplitSeq(state, ",") {
+		seen[part] = true
+	}
+	var names []string
+	for part := range strings.SplitSeq(f.State(), ",") {
+		if name, _, ok := strings.Cut(part, "="); ok && !seen[part] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func stateOf(ctx context.Context) string {
+	f, _ := ctx.Value(fragmentsKey{}).(Fragments)
+	return f.State()
+}
