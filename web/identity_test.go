@@ -15,6 +15,7 @@ import (
 	"github.com/qinglong/console/internal/pg/pgtest"
 	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/migrations"
+	"github.com/qinglong/console/web/live"
 )
 
 const testIssuer = "https://idp.example/realms/ops"
@@ -37,7 +38,7 @@ func configAt(t testing.TB, d *pgtest.Database, address string, proxy oidc.Proxy
 	if d != nil {
 		console, authn = d.Pool(t, migrations.RoleConsole), d.Pool(t, migrations.RoleAuthn)
 	}
-	c := Config{DB: console, Log: log, PublicURL: public, Ready: func() bool { return true }, Version: "test"}
+	c := Config{DB: console, Log: log, PublicURL: public, Ready: func() bool { return true }, Version: "test", Live: live.New()}
 	c.Identity = identity(t, public, console, authn, proxy, log)
 	return c
 }

@@ -1,0 +1,196 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/qinglong/console/internal/pg/pgtest"
+	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/run/runtest"
+	"github.com/qinglong/console/migrations"
+	"github.com/qinglong/console/web/live"
+)
+
+// A watcher reads one stream.
+type watcher struct {
+	t      *testing.T
+	status int
+	lines  *bufio.Scanner
+}
+
+// event is what a stream sent; at the end of the stream there is none.
+type event struct {
+	id string
+	fragment
+}
+
+// watch opens the stream of target, from the state that last names on.
+func watch(t *testing.T, h http.Handler, target, last string) *watcher {
+	t.Helper()
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+target, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	r.Header.Set("Last-Event-ID", last)
+	r.Header.Set("Sec-Fetch-Dest", "empty") // as browsers say of a script's request
+	res, err := server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cancel(); res.Body.Close() })
+	w := &watcher{t: t, status: res.StatusCode, lines: bufio.NewScanner(res.Body)}
+	w.lines.Buffer(nil, 1<<20)
+	return w
+}
+
+// next waits for the next event, and reports false at the end of the stream.
+func (w *watcher) next() (e event, ok bool) {
+	w.t.Helper()
+	for w.lines.Scan() {
+		name, value, _ := strings.Cut(w.lines.Text(), ": ")
+		switch name {
+		case "id":
+			e.id = value
+		case "data":
+			if err := json.Unmarshal([]byte(value), &e.fragment); err != nil {
+				w.t.Fatal(err)
+			}
+			return e, true
+		}
+	}
+	return e, false
+}
+
+// stateOf is the state in which a page was made.
+func stateOf(t *testing.T, page answered) string {
+	t.Helper()
+	m := regexp.MustCompile(`data-stream="([^"]+)"`).FindStringSubmatch(page.body)
+	if m == nil {
+		t.Fatalf("the page names no state: %s", page.body)
+	}
+	return m[1]
+}
+
+func TestStreamSendsWhatHasChanged(t *testing.T) {
+	w := newWorld(t)
+	c := config(t, w.Database, "")
+	h := readerOf(t, w.Database, c)
+	before := get(t, h, "/runs")
+	s := watch(t, h, "/runs", stateOf(t, before))
+	admitted := runtest.Admit(t, w.Database, "ops", "nightly", w.nowMS+1, w.nowMS+1)
+	c.Live.Hint()
+	e, ok := s.next()
+	if !ok || e.Name != "rows" || !strings.Contains(e.HTML, admitted.String()) {
+		t.Fatalf("the stream sent %+v, %v, want the rows with the new Run", e, ok)
+	}
+	if after := stateOf(t, get(t, h, "/runs")); !strings.Contains(e.id+",", "rows=") || !strings.Contains(after, partOf(e.id, "rows")) {
+		t.Errorf("the event's id is %q, the page's state %q", e.id, after)
+	}
+	runtest.Execute(t, w.Database, run.Outcome{Status: run.Succeeded})
+	c.Live.Hint()
+	for ok && !strings.Contains(e.HTML, "succeeded") {
+		e, ok = s.next()
+	}
+	if !ok {
+		t.Error("the stream ended before it told that the Run had succeeded")
+	}
+}
+
+// partOf is one part of a state.
+func partOf(state, name string) string {
+	for part := range strings.SplitSeq(state, ",") {
+		if strings.HasPrefix(part, name+"=") {
+			return part
+		}
+	}
+	return "nothing"
+}
+
+// A reader that was away is sent what it missed, and all of a page whose state it cannot name.
+func TestStreamGoesOnFromAState(t *testing.T) {
+	w := newWorld(t)
+	c := config(t, w.Database, "")
+	h := readerOf(t, w.Database, c)
+	old := stateOf(t, get(t, h, "/runs"))
+	admitted := runtest.Admit(t, w.Database, "ops", "nightly", w.nowMS+1, w.nowMS+1)
+	for name, last := range map[string]string{"what it missed": old, "everything": "", "everything, of a state that makes no sense": "rows=\t;,="} {
+		e, ok := watch(t, h, "/runs", last).next()
+		for ok && e.Name != "rows" {
+			t.Errorf("%s: the stream began with %s", name, e.Name)
+			e, ok = event{}, false
+		}
+		if !strings.Contains(e.HTML, admitted.String()) {
+			t.Errorf("%s: the stream did not send the new Run", name)
+		}
+	}
+}
+
+func TestStreamEndsWithWhatItNeeds(t *testing.T) {
+	w := newWorld(t)
+	tests := []struct {
+		name string
+		end  func(t *testing.T, c Config, p person)
+	}{
+		{"the session", func(t *testing.T, _ Config, p person) {
+			pgtest.Exec(t, w.Super(t), `UPDATE ql3.console_sessions SET revoked_at_ms = created_at_ms, revoke_reason = 'signed_out' WHERE user_id = $1`, p.id)
+		}},
+		{"the role", func(t *testing.T, _ Config, p person) {
+			if _, err := policy.Revoke(t.Context(), w.Pool(t, migrations.RoleAdmin), policy.RevokeRequest{Project: "ops", User: p.id, MutationID: uuid.New(),
+				Actor: policy.Actor{Type: policy.ByCommand, Name: "test"}}); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"the replica", func(_ *testing.T, c Config, _ person) { c.Live.Close() }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := config(t, w.Database, "")
+			p := signIn(t, c, "somebody who loses "+tt.name)
+			grant(t, w.Database, p, "viewer", "ops")
+			h := p.as(New(c))
+			s := watch(t, h, "/runs/"+w.failed.String(), stateOf(t, get(t, h, "/runs/"+w.failed.String())))
+			tt.end(t, c, p)
+			c.Live.Hint()
+			if e, ok := s.next(); ok {
+				t.Errorf("the stream went on with %+v", e)
+			}
+		})
+	}
+}
+
+func TestStreamsAreRefused(t *testing.T) {
+	w := newWorld(t)
+	c := config(t, w.Database, "")
+	h := readerOf(t, w.Database, c, "growth")
+	if s := watch(t, h, "/runs/"+w.failed.String(), ""); s.status != http.StatusNotFound {
+		t.Errorf("a stream of a Run that its reader may not see = %d, want 404", s.status)
+	}
+	if s := watch(t, h, "/runs?status=nonsense", ""); s.status != http.StatusBadRequest {
+		t.Errorf("a stream of a page that there is not = %d, want 400", s.status)
+	}
+	for range live.PerUser {
+		if s := watch(t, h, "/runs", ""); s.status != http.StatusOK {
+			t.Fatalf("a stream that one may have = %d", s.status)
+		}
+	}
+	if s := watch(t, h, "/runs", ""); s.status != http.StatusTooManyRequests {
+		t.Errorf("one stream too many = %d, want 429", s.status)
+	}
+	if s := watch(t, New(c), "/runs", ""); s.status != http.StatusUnauthorized {
+		t.Errorf("a stream without a session = %d, want 401", s.status)
+	}
+}
