@@ -184,7 +184,7 @@ func (c devCmd) serve(ctx context.Context, e env, db *postgres.Server, urls data
 	}
 	defer s.close()
 	s.beside = append(s.beside, func(ctx context.Context) {
-		executor.Run(ctx, executor.Config{Pool: s.runtime, Name: "local-executor", Slots: devSlots, Log: log})
+		executor.Run(ctx, executor.Config{Pool: s.runtime, Name: "local-executor", Slots: devSlots, Log: log, Changed: s.hints.Changed})
 	})
 	if err := c.bind(s, last); err != nil {
 		return err

@@ -26,7 +26,7 @@ func (s *server) servePages(ctx context.Context, i *identity, hosts []string, ba
 	if err := s.openManagement(ctx, i, &c); err != nil {
 		return err
 	}
-	s.always = append(s.always, func(ctx context.Context) { c.Live.Run(ctx, everyWhile) })
+	s.always = append(s.always, func(ctx context.Context) { c.Live.Run(ctx, s.nextChange) })
 	s.handler = s.probesFirst(web.New(c))
 	return nil
 }
@@ -54,11 +54,22 @@ func (s *server) machinesOnly() http.Handler {
 	}))
 }
 
-// changeEvery is how often open pages look for what has changed.
-const changeEvery = 2 * time.Second
+// How often open pages look for what has changed: when told that something has, but not much more than once a second,
+// and now and then without being told.
+const (
+	changeGap   = time.Second
+	changeEvery = 10 * time.Second
+)
 
-// everyWhile returns when it is time to look again.
-func everyWhile(ctx context.Context) error {
-	wait(ctx, changeEvery)
+// nextChange returns when it is time to look again.
+func (s *server) nextChange(ctx context.Context) error {
+	wait(ctx, changeGap)
+	timer := time.NewTimer(changeEvery)
+	defer timer.Stop()
+	select {
+	case <-s.changed:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 	return ctx.Err()
 }

@@ -43,6 +43,8 @@ type server struct {
 	runtime   *pgxpool.Pool
 	pools     map[string]*pgxpool.Pool // every role this replica uses; the gates are about them
 	scheduler *scheduler.Scheduler
+	hints     *pg.Hints
+	changed   chan struct{} // something has, somewhere; several times are one
 	registry  *prometheus.Registry
 	losses    prometheus.Counter
 	mutations *runmgmt.Metrics
@@ -59,7 +61,7 @@ type server struct {
 // newServer puts a replica together. It opens no connection.
 func newServer(ctx context.Context, settings scheduler.Settings, urls databases, log *slog.Logger) (*server, error) {
 	s := &server{log: log, replica: replicaID(), urls: urls, registry: prometheus.NewRegistry(),
-		pools: map[string]*pgxpool.Pool{}, lost: make(chan error, 1)}
+		pools: map[string]*pgxpool.Pool{}, lost: make(chan error, 1), changed: make(chan struct{}, 1)}
 	s.withdraw(errStarting)
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	ready := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ql3_ready", Help: "1 while admission is open."}, func() float64 {
@@ -75,8 +77,9 @@ func newServer(ctx context.Context, settings scheduler.Settings, urls databases,
 	if s.runtime, err = s.openPool(ctx, migrations.RoleRuntime); err != nil {
 		return nil, err
 	}
+	s.hints = pg.NewHints(s.runtime, pg.ChangesChannel)
 	s.scheduler, err = scheduler.New(scheduler.Config{Pool: s.runtime, Replica: s.replica, Version: version, Settings: settings,
-		Metrics: scheduler.NewMetrics(s.registry), Log: log, Lost: s.suspect})
+		Metrics: scheduler.NewMetrics(s.registry), Log: log, Lost: s.suspect, Hints: s.hints})
 	if err != nil {
 		s.close()
 		return nil, usageError{err}
@@ -204,6 +207,8 @@ func (s *server) admit(ctx context.Context) error {
 	group.Go(func() error { return s.scheduler.Run(groupCtx) })
 	group.Go(func() error { s.listenForPublishing(groupCtx); return nil })
 	group.Go(func() error { s.watchGates(groupCtx); return nil })
+	group.Go(func() error { s.hints.Run(groupCtx, s.hintLost); return nil })
+	group.Go(func() error { s.listenForChanges(groupCtx); return nil })
 	for _, run := range s.beside {
 		group.Go(func() error { run(groupCtx); return nil })
 	}
@@ -240,6 +245,26 @@ func (s *server) listenForPublishing(ctx context.Context) {
 	}
 	pg.Listen(ctx, url, catalog.NotifyChannel, s.scheduler.Wake, func(err error) {
 		s.log.WarnContext(ctx, "listening for publications failed; polling goes on", "err", err)
+	})
+}
+
+func (s *server) hintLost(err error) {
+	s.log.Warn("pages were not told of a change; they look by themselves", "err", err)
+}
+
+// listenForChanges hears what any replica has changed.
+func (s *server) listenForChanges(ctx context.Context) {
+	url, err := s.urls.require(migrations.RoleRuntime)
+	if err != nil {
+		return
+	}
+	pg.Listen(ctx, url, pg.ChangesChannel, func() {
+		select {
+		case s.changed <- struct{}{}:
+		default:
+		}
+	}, func(err error) {
+		s.log.WarnContext(ctx, "listening for changes failed; pages look by themselves", "err", err)
 	})
 }
 

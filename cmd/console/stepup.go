@@ -123,7 +123,7 @@ func (s *server) openManagement(ctx context.Context, i *identity, c *web.Config)
 	if err != nil {
 		return err
 	}
-	c.Runs = runmgmt.New(runmgmt.Config{Pool: pool, Metrics: s.mutations, Log: s.log})
+	c.Runs = runmgmt.New(runmgmt.Config{Pool: pool, Metrics: s.mutations, Log: s.log, Hints: s.hints})
 	issuers := i.requirements()
 	for k, e := range i.stepUps {
 		config, err := e.provider(i.provider, i.development)

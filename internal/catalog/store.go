@@ -111,7 +111,7 @@ func write(ctx context.Context, tx pgx.Tx, p publication, nowMS int64) error {
 		writeTurn(&b, p, r, nowMS)
 		writeSchedule(&b, p.id, r, nowMS)
 	}
-	b.Queue(`SELECT pg_notify($1, '')`, NotifyChannel)
+	b.Queue(`SELECT pg_notify(channel, '') FROM unnest($1::text[]) AS channel`, []string{NotifyChannel, pg.ChangesChannel})
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}

@@ -104,6 +104,7 @@ func (m *Manager) inOrder(ctx context.Context, project string, fn func(context.C
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	defer m.lockProject(project)()
+	defer m.Hints.Changed() // whether it happened or nobody knows
 	return pg.WithAdvisoryLock(ctx, m.Pool, lockKey(project), lockPatience, func(b pg.Beginner) error {
 		return pg.InTx(ctx, b, func(tx pgx.Tx) error { return fn(ctx, tx) })
 	})

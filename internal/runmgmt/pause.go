@@ -77,6 +77,7 @@ func (m *Manager) hold(ctx context.Context, action policy.Permission, t target, 
 		return Paused{}, m.refused(ctx, action, t, err)
 	}
 	m.Metrics.done.WithLabelValues(string(action), result(done.Already)).Inc()
+	m.Hints.Changed()
 	return done, nil
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/text"
@@ -99,6 +100,7 @@ type Config struct {
 	Pool    *pgxpool.Pool // of role ql3_run_manager
 	Metrics *Metrics
 	Log     *slog.Logger
+	Hints   *pg.Hints // told of every mutation; may be nil
 }
 
 // Manager is the authority over Runs of one replica.

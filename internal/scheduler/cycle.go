@@ -31,6 +31,7 @@ func (s *Scheduler) claimBatch(ctx context.Context, limit int) ([]Claim, error) 
 	batch, err := claim(ctx, s.Pool, s.Replica, s.Settings.Lease, limit)
 	for _, c := range batch {
 		s.Metrics.claimed(c)
+		s.Hints.Changed()
 	}
 	return batch, err
 }
@@ -57,6 +58,7 @@ func (s *Scheduler) block(ctx context.Context, c Claim, reason error) {
 	if err := block(ctx, s.Pool, c, reason.Error()); err != nil {
 		s.Log.ErrorContext(ctx, "blocked schedule not recorded", "project", c.ProjectID, "trigger", c.TriggerID, "err", err)
 	}
+	s.Hints.Changed()
 }
 
 // commitBatch commits what was decided. Its error is why some of it could not be, which makes the cycle a failed one.
@@ -67,6 +69,7 @@ func (s *Scheduler) commitBatch(ctx context.Context, list []work) error {
 	ctx, cancel := s.operation(ctx)
 	defer cancel()
 	results := commit(ctx, s.Pool, list)
+	s.Hints.Changed()
 	for i, r := range results {
 		s.Metrics.settled(r)
 		if r.Outcome == Raced {

@@ -17,6 +17,7 @@ func (s *Scheduler) Recover(ctx context.Context) error {
 	lost, err := run.Recover(ctx, s.Pool, s.Replica)
 	if lost > 0 {
 		s.Log.WarnContext(ctx, "runs without a living lease are lost", "runs", lost)
+		s.Hints.Changed()
 	}
 	return err
 }

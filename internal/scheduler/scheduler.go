@@ -27,6 +27,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/qinglong/console/internal/pg"
 )
 
 // The bounds of the settings.
@@ -91,6 +93,7 @@ type Config struct {
 	Metrics  *Metrics
 	Log      *slog.Logger
 	Lost     func(error) // told of every error that may mean the database is lost; may be nil
+	Hints    *pg.Hints   // told of every claim and every commit; may be nil
 }
 
 // Scheduler is one replica's part in the work.

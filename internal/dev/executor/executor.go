@@ -30,6 +30,8 @@ type Config struct {
 	Name  string        // the worker's name on the Attempts
 	Slots int           // commands at a time
 	Log   *slog.Logger
+	// Changed is told of every move of a Run; may be nil.
+	Changed func()
 
 	Lease      time.Duration // how long the database lets the worker be silent, default 15 s
 	RenewEvery time.Duration // default 1 s, which is how soon a request to stop is heard; well below Lease
@@ -42,6 +44,9 @@ func (c Config) withDefaults() Config {
 	c.RenewEvery = cmp.Or(c.RenewEvery, time.Second)
 	c.PollEvery = cmp.Or(c.PollEvery, 200*time.Millisecond)
 	c.TermGrace = cmp.Or(c.TermGrace, 5*time.Second)
+	if c.Changed == nil {
+		c.Changed = func() {}
+	}
 	return c
 }
 
@@ -78,6 +83,8 @@ func (c Config) next(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.Changed()
+	defer c.Changed()
 	outcome, err := c.execute(ctx, w)
 	if err != nil {
 		return err
@@ -106,6 +113,7 @@ func (c Config) execute(ctx context.Context, w run.Work) (run.Outcome, error) {
 		}
 		return run.Outcome{}, err
 	}
+	c.Changed()
 	return c.attend(ctx, w.Lease, plan), nil
 }
 
