@@ -58,13 +58,16 @@ func Newer(ctx context.Context, q pg.Querier, f Filter, before pg.Cursor, n int)
 func place(r Summary) *pg.Cursor { return &pg.Cursor{CreatedAtMS: r.CreatedAtMS, ID: r.ID} }
 
 // list walks away from a place, and says in Next where to go on in the same direction.
-func list(ctx context.Context, q pg.Querier, f Filter, from *pg.Cursor, newer bool, n int) (page Page, err error) {
-	n = min(max(n, 1), MaxPage)
+func list(ctx context.Context, q pg.Querier, f Filter, from *pg.Cursor, newer bool, n int) (Page, error) {
 	s, err := newStatement(ctx, q, f)
 	if err != nil {
 		return Page{}, err
 	}
-	walks := s.walks(false)
+	return s.page(ctx, q, s.walks(false), from, newer, n)
+}
+
+func (s *statement) page(ctx context.Context, q pg.Querier, walks []walk, from *pg.Cursor, newer bool, n int) (page Page, err error) {
+	n = min(max(n, 1), MaxPage)
 	if len(walks) == 0 {
 		return Page{}, nil
 	}
