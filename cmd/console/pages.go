@@ -27,6 +27,7 @@ func (s *server) servePages(ctx context.Context, i *identity, hosts []string, ba
 		return err
 	}
 	s.always = append(s.always, func(ctx context.Context) { c.Live.Run(ctx, s.nextChange) })
+	s.beside = append(s.beside, s.listenForChanges)
 	s.handler = s.probesFirst(web.New(c))
 	return nil
 }

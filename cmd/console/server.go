@@ -208,7 +208,6 @@ func (s *server) admit(ctx context.Context) error {
 	group.Go(func() error { s.listenForPublishing(groupCtx); return nil })
 	group.Go(func() error { s.watchGates(groupCtx); return nil })
 	group.Go(func() error { s.hints.Run(groupCtx, s.hintLost); return nil })
-	group.Go(func() error { s.listenForChanges(groupCtx); return nil })
 	for _, run := range s.beside {
 		group.Go(func() error { run(groupCtx); return nil })
 	}
@@ -254,7 +253,7 @@ func (s *server) hintLost(err error) {
 
 // listenForChanges hears what any replica has changed.
 func (s *server) listenForChanges(ctx context.Context) {
-	url, err := s.urls.require(migrations.RoleRuntime)
+	url, err := s.urls.require(migrations.RoleConsole)
 	if err != nil {
 		return
 	}
