@@ -35,6 +35,9 @@ type RetryContent struct {
 	Note string `json:"note,omitempty"`
 }
 
+// Unsafe reports whether the Task's author says that running it again is not safe.
+func (r RetryContent) Unsafe() bool { return r.Safe == "no" }
+
 // A TaskPin names one Task revision by number and digest.
 type TaskPin struct {
 	ID       string `json:"id"`

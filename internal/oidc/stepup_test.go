@@ -109,6 +109,37 @@ func TestStepUpMakesAProofForItsPurposeAlone(t *testing.T) {
 	}
 }
 
+// A batch is a purpose of its own: its proof has its own cookie and is good for no Run, of it or another.
+func TestStepUpForABatch(t *testing.T) {
+	s := newStepper(t)
+	batch := uuid.New()
+	s.exec(t, `INSERT INTO run_batches (id, action, project_id, user_id, words, created_at_ms) VALUES ($1, 'run.retry', 'ops', $2, 'because', 1)`, batch, s.session.UserID)
+	out, err := s.answer(t, s.ask(t, policy.Purpose{Action: policy.RetryRun, ProjectID: "ops", Batch: batch}))
+	if err != nil || out.Proof == nil || out.Proof.Purpose.Batch != batch {
+		t.Fatalf("Callback() = %+v, %v", out, err)
+	}
+	p, err := policy.ReadProof(t.Context(), s.super, out.Proof.ID)
+	if err != nil || p.Purpose.Batch != batch || len(p.Purpose.Items) != 0 {
+		t.Fatalf("ReadProof() = %+v, %v", p.Purpose, err)
+	}
+	_, cookieHash, ok := s.stepUp.Shown(s.request(), policy.RetryRun, batch)
+	claim := policy.Claim{UserID: s.session.UserID, SessionID: s.session.ID, CookieHash: cookieHash, Action: policy.RetryRun, ProjectID: "ops", Subject: batch}
+	if problem := p.Problem(claim); !ok || problem != "" {
+		t.Errorf("the browser shows the proof: %v, its problem is %q, want none", ok, problem)
+	}
+	claim.Subject = uuid.New()
+	if problem := p.Problem(claim); problem != policy.ProofOtherPurpose {
+		t.Errorf("Problem() for another subject = %q, want other purpose", problem)
+	}
+	live, err := policy.LiveProofs(t.Context(), s.super, s.session.UserID)
+	if err != nil || len(live) != 1 || live[0].Batch != batch {
+		t.Errorf("LiveProofs() = %+v, %v, want the batch's", live, err)
+	}
+	if n := scan[int](t, s.world, `SELECT count(*) FROM security_audit_events WHERE action = 'session.step_up' AND outcome = 'allowed' AND run_id IS NULL AND detail ->> 'batch' = $1`, batch.String()); n != 1 {
+		t.Errorf("%d allowed audit rows name the batch, want 1", n)
+	}
+}
+
 // Everything but a proof leaves no proof, one denied audit row, and the session as it was.
 func TestStepUpRefuses(t *testing.T) {
 	set := func(name string, v any) func(map[string]any) { return func(c map[string]any) { c[name] = v } }

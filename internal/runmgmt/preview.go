@@ -221,16 +221,21 @@ func (p *Preview) readTask(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// auditPreview records the first showing for each proof.
+// auditPreview records the first showing of a proof.
 func (m *Manager) auditPreview(ctx context.Context, t target, proof policy.Proof, p Preview) error {
+	e := allowed(policy.RetryRun, t, fence{}, proof)
+	e.Action, e.RunVersion, e.Words = "run.retry_preview", p.Source.Version, proof.Words
+	e.Detail = map[string]any{"plan_digest": p.Source.ExecutionDigest, "ready": p.Ready()}
+	return m.auditFirst(ctx, proof.ID, e)
+}
+
+// auditFirst writes e if the proof has not been previewed before.
+func (m *Manager) auditFirst(ctx context.Context, proof uuid.UUID, e policy.AuditEvent) error {
 	return pg.InTx(ctx, m.Pool, func(tx pgx.Tx) error {
-		first, err := policy.FirstPreview(ctx, tx, proof.ID)
+		first, err := policy.FirstPreview(ctx, tx, proof)
 		if err != nil || !first {
 			return err
 		}
-		e := allowed(policy.RetryRun, t, fence{}, proof)
-		e.Action, e.RunVersion, e.Words = "run.retry_preview", p.Source.Version, proof.Words
-		e.Detail = map[string]any{"plan_digest": p.Source.ExecutionDigest, "ready": p.Ready()}
 		return policy.WriteAudit(ctx, tx, e)
 	})
 }
