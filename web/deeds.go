@@ -1,6 +1,9 @@
 package web
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/oidc"
@@ -34,7 +37,7 @@ func done(c echo.Context, d run.Detail) text.Text {
 	return text.Text{}
 }
 
-// deeds are what may be done to a Run now and, of what its state allows, why not.
+// deeds are what may be done to a Run now, and then what may not and why.
 func (s *server) deeds(v viewer, d run.Detail) []templates.Deed {
 	var list []templates.Deed
 	for _, x := range []deed{retrying, stopping} {
@@ -42,6 +45,7 @@ func (s *server) deeds(v viewer, d run.Detail) []templates.Deed {
 			list = append(list, row)
 		}
 	}
+	slices.SortStableFunc(list, func(a, b templates.Deed) int { return strings.Compare(b.Link.URL, a.Link.URL) })
 	return list
 }
 
@@ -50,8 +54,10 @@ func (s *server) deed(v viewer, d run.Detail, x deed) (templates.Deed, bool) {
 	state := runmgmt.InState(x.action, d.Status)
 	decided := v.access.Decide(d.ProjectID, x.action)
 	switch {
-	case x.stops() && state != nil, state != nil && state.Reason == runmgmt.SourceNotTerminal:
+	case x.stops() && state != nil:
 		return templates.Deed{}, false
+	case state != nil && state.Reason == runmgmt.SourceNotTerminal:
+		return templates.Deed{Why: text.Of("It can be retried once it has failed, timed out or been cancelled.")}, true
 	case state != nil:
 		return templates.Deed{Why: text.Join(text.Data(" "), x.say.never, state.Detail.Map(visible))}, true
 	case x.stops() && d.CancelRequestedAtMS != nil:
@@ -61,7 +67,7 @@ func (s *server) deed(v viewer, d run.Detail, x deed) (templates.Deed, bool) {
 	case s.Runs == nil || s.StepUp == nil:
 		return templates.Deed{Why: readOnlyWords}, true
 	}
-	row := templates.Deed{Link: templates.Link{Text: x.say.link, URL: s.links.deed(x, d.ID)}, Primary: !x.stops()}
+	row := templates.Deed{Link: templates.Link{Text: x.say.link, URL: s.links.deed(x, d.ID)}, Primary: !x.stops(), Hint: text.Of("Takes a fresh sign-in with a second factor.")}
 	if s.StepUp.Status() != nil {
 		row.Why = text.Of("The identity provider cannot be reached at present, so verifying may fail.")
 	}

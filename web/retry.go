@@ -127,7 +127,7 @@ func laterOf(n int) text.Text {
 func (s *server) laterRuns(p runmgmt.Preview) templates.Family {
 	var f templates.Family
 	for _, r := range p.Since.Later {
-		f.Members = append(f.Members, templates.Member{ID: shortID(r.ID, s.links.run(r.ID)), Status: runStatuses[r.Status], Level: "0", Created: instant(r.CreatedAtMS, p.NowMS)})
+		f.Members = append(f.Members, templates.Member{ID: shortID(r.ID, s.links.run(r.ID)), Status: runStatuses[r.Status], Created: instant(r.CreatedAtMS, p.NowMS)})
 	}
 	return f
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,13 +57,12 @@ func (s *server) runPage(c echo.Context, v viewer, f runFacts) templates.Run {
 	d := f.Detail
 	page := templates.Run{
 		Page: s.page(c, text.Of("%s · Run", visible(d.TaskName)), "/runs", v.nowMS), Name: visible(d.TaskName), ID: d.ID.String(), Status: runStatuses[d.Status],
-		Sentences: runSentences(d, v.nowMS), Origin: s.runOrigin(d, v.nowMS), Times: runTimes(d, v.nowMS),
+		Sentences: runSentences(d, v.nowMS), Origin: s.runOrigin(f, v.nowMS), Times: runTimes(d, v.nowMS),
 		Attempts: attempts(d.Attempts, v.nowMS), Events: events(d.Events, v.nowMS),
 	}
 	page.JSON, page.Done, page.Deeds = s.links.run(d.ID)+".json", done(c, d), s.deeds(v, d)
-	if len(f.Family) > 1 {
-		page.Family = s.family(f.Family, d.ID, v.nowMS)
-	}
+	page.Timeline, page.Family, page.Ended = timeline(d, v.nowMS), s.family(f.Family, d.ID, v.nowMS), d.Status.Terminal()
+	page.Address = s.publicURL(s.links.run(d.ID))
 	page.Audit = s.auditRows(f.audit, v.nowMS)
 	if d.ErrorSummary != nil {
 		page.Summary = visible(*d.ErrorSummary)
@@ -152,8 +152,8 @@ func ended(d run.Detail, how text.Text) templates.Sentence {
 	return say
 }
 
-func (s *server) runOrigin(d run.Detail, nowMS int64) []templates.Pair {
-	var list []templates.Pair
+func (s *server) runOrigin(f runFacts, nowMS int64) []templates.Pair {
+	d, list := f.Detail, s.retryOrigin(f)
 	if d.ScheduledForMS != nil {
 		late, _ := d.Late()
 		list = append(list,
@@ -162,14 +162,45 @@ func (s *server) runOrigin(d run.Detail, nowMS int64) []templates.Pair {
 			templates.Pair{Name: text.Of("Trigger"), Link: templates.Link{Text: text.Data(*d.TriggerID), URL: s.links.schedule(d.ProjectID, *d.TriggerID)},
 				Note: text.Of("revision %s", *d.TriggerRevision), Mono: digest(*d.TriggerDigest), Title: *d.TriggerDigest})
 	}
-	if d.RetryOf != nil {
-		list = append(list, templates.Pair{Name: text.Of("Retry of"), Link: templates.Link{Text: text.Data(d.RetryOf.String()), URL: s.links.run(*d.RetryOf)}})
-	}
 	return append(list,
 		templates.Pair{Name: text.Of("Task"), Link: templates.Link{Text: text.Data(d.TaskID), URL: s.links.runs("project", d.ProjectID, "task", d.TaskID)},
 			Note: text.Of("revision %s", d.TaskRevision), Mono: digest(d.TaskDigest), Title: d.TaskDigest},
-		templates.Pair{Name: text.Of("Project"), Link: templates.Link{Text: text.Data(d.ProjectID), URL: s.links.runs("project", d.ProjectID)}},
-		templates.Pair{Name: text.Of("Version"), Note: text.Data(strconv.FormatInt(d.Version, 10))})
+		templates.Pair{Name: text.Of("Project"), Link: templates.Link{Text: text.Data(d.ProjectID), URL: s.links.runs("project", d.ProjectID)}})
+}
+
+// retryOrigin says which retry of what a Run is, by whom and why.
+func (s *server) retryOrigin(f runFacts) []templates.Pair {
+	if f.RetryOf == nil {
+		return nil
+	}
+	list := []templates.Pair{{Name: text.Of("Retry of"), Link: templates.Link{Text: text.Data(f.RetryOf.String()), URL: s.links.run(*f.RetryOf)}, Note: placeOf(f), Tone: "soft"}}
+	i := slices.IndexFunc(f.Family, func(m run.Member) bool { return m.ID == f.ID })
+	if i < 0 {
+		return list
+	}
+	if by := f.Family[i].By; by != nil {
+		list = append(list, templates.Pair{Name: text.Of("Retried by"), Note: text.Data(visible(*by))})
+	}
+	if reason := f.Family[i].Reason; reason != nil {
+		list = append(list, templates.Pair{Name: text.Of("Why"), Words: linked(*reason)})
+	}
+	return list
+}
+
+// placeOf says which of its source's retries a Run is.
+func placeOf(f runFacts) text.Text {
+	nth, all := 0, 0
+	for _, m := range f.Family {
+		if m.RetryOf != nil && *m.RetryOf == *f.RetryOf {
+			if all++; m.ID == f.ID {
+				nth = all
+			}
+		}
+	}
+	if all < 2 || nth == 0 {
+		return text.Text{}
+	}
+	return text.Of("retry %s of %s", nth, all)
 }
 
 // inZone words an instant on the Trigger's own clock.
@@ -185,21 +216,23 @@ func inZone(ms int64, zone *string) text.Text {
 	return text.Of("· %s %s %s", weekdays[local.Weekday()], local.Format("15:04:05"), *zone)
 }
 
+// runTimes are those that every Run has or may have, whether or not they have come, so that none comes out of nowhere.
 func runTimes(d run.Detail, nowMS int64) []templates.Pair {
-	all := []templates.Pair{
+	list := []templates.Pair{
 		{Name: text.Of("Created"), Instant: instant(d.CreatedAtMS, nowMS)},
 		{Name: text.Of("Queued"), Instant: maybe(d.QueuedAtMS, nowMS)},
 		{Name: text.Of("Started"), Instant: maybe(d.StartedAtMS, nowMS)},
-		{Name: text.Of("Stop asked for"), Instant: maybe(d.CancelRequestedAtMS, nowMS)},
 		{Name: text.Of("Finished"), Instant: maybe(d.FinishedAtMS, nowMS)},
 	}
-	var known []templates.Pair
-	for _, p := range all {
-		if p.Instant.Machine != "" {
-			known = append(known, p)
+	for i := range list {
+		if list[i].Instant.Machine == "" {
+			list[i].Note, list[i].Tone = notYet(d), "soft"
 		}
 	}
-	return known
+	if d.CancelRequestedAtMS != nil {
+		list = append(list, templates.Pair{Name: text.Of("Stop asked for"), Instant: instant(*d.CancelRequestedAtMS, nowMS)})
+	}
+	return append(list, templates.Pair{Name: text.Of("Version"), Note: text.Data(strconv.FormatInt(d.Version, 10))})
 }
 
 func attempts(list []run.AttemptDetail, nowMS int64) []templates.Attempt {
@@ -208,8 +241,8 @@ func attempts(list []run.AttemptDetail, nowMS int64) []templates.Attempt {
 		row := templates.Attempt{
 			Number: strconv.Itoa(a.Attempt), Status: runStatuses[a.Status], Worker: text.Of("none yet"), Started: maybe(a.StartedAtMS, nowMS),
 			Duration: took(a.StartedAtMS, a.FinishedAtMS, nowMS),
-			Reason:   runReason(run.Summary{ErrorCode: a.ErrorCode, ErrorSummary: a.ErrorSummary}),
 		}
+		row.Reason, row.Whole = folding(runReason(run.Summary{ErrorCode: a.ErrorCode, ErrorSummary: a.ErrorSummary}))
 		if a.Worker != nil {
 			row.Worker = text.Data(visible(*a.Worker))
 		}
@@ -219,6 +252,15 @@ func attempts(list []run.AttemptDetail, nowMS int64) []templates.Attempt {
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// folding is a text for a line of a list and, when that is not all of it, the whole.
+func folding(x text.Text) (line, whole text.Text) {
+	line = x.Map(brief)
+	if line.Equal(x) {
+		return line, text.Text{}
+	}
+	return line, x
 }
 
 func events(list []run.Event, nowMS int64) []templates.Event {

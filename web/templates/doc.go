@@ -211,29 +211,6 @@ type Runs struct {
 	Newest   string
 }
 
-// Run is one Run.
-type Run struct {
-	Page
-	Name      string
-	ID        string
-	Status    Status
-	Sentences []Sentence
-	Summary   string    // the error summary, whole
-	Attention text.Text // why nobody moves it by itself, if so
-	Advice    []text.Text
-	Origin    []Pair
-	Times     []Pair
-	Links     []Link
-	Attempts  []Attempt
-	Events    []Event
-	More      text.Text // says that not all Events are shown
-	Markdown  text.Text // for the incident channel
-	Done      text.Text // what the submission that led here came to
-	Deeds     []Deed
-	Family    Family // without members when nothing was retried
-	Audit     []AuditRow
-}
-
 // Pair is one line of a description. A part that is not there is empty.
 type Pair struct {
 	Name    text.Text
@@ -242,28 +219,8 @@ type Pair struct {
 	Mono    string // a digest, a token, an expression
 	Title   string // the whole of Mono
 	Note    text.Text
+	Words   []Word // a free text
 	Tone    string
-}
-
-// Attempt is one try at executing a Run.
-type Attempt struct {
-	Number   string
-	Status   Status
-	Worker   text.Text
-	Started  Instant
-	Duration text.Text
-	Exit     string
-	Reason   text.Text
-}
-
-// Event is one fact about a Run.
-type Event struct {
-	Sequence string
-	Type     string
-	At       Instant
-	Offset   text.Text // since the first Event
-	Actor    text.Text
-	Payload  string
 }
 
 // Schedules is the list of Schedules.

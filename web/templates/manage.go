@@ -16,30 +16,6 @@ type Form struct {
 	Confirm    text.Text // what must be ticked, if anything
 }
 
-// Family is a retry family, the Run that everything is a retry of first, each retry after its source.
-type Family struct {
-	Members []Member
-	More    text.Text // says that not all are shown
-}
-
-// Member is one Run of a [Family].
-type Member struct {
-	ID      ID
-	Status  Status
-	Level   string // 0 to 6: how deep it is
-	By      string
-	Reason  string
-	Created Instant
-	Current bool
-}
-
-// Deed is what may be done to a Run, or why it may not.
-type Deed struct {
-	Link    Link      // empty when it may not
-	Why     text.Text // it may not, or may fail
-	Primary bool
-}
-
 // Ask is the page before a verification: what it is for.
 type Ask struct {
 	Page
