@@ -27,6 +27,9 @@ type branch struct {
 // family lays a retry family out as a tree, each retry below its source.
 func (s *server) family(list []run.Member, current uuid.UUID, nowMS int64) templates.Family {
 	f := templates.Family{Sentence: familySentence(list)}
+	if len(list) < 2 {
+		return f
+	}
 	tree := branches(list)
 	for i := 0; i < len(tree); {
 		n := plainRetries(tree[i:], current)

@@ -162,10 +162,14 @@ func (s *server) runOrigin(f runFacts, nowMS int64) []templates.Pair {
 			templates.Pair{Name: text.Of("Trigger"), Link: templates.Link{Text: text.Data(*d.TriggerID), URL: s.links.schedule(d.ProjectID, *d.TriggerID)},
 				Note: text.Of("revision %s", *d.TriggerRevision), Mono: digest(*d.TriggerDigest), Title: *d.TriggerDigest})
 	}
-	return append(list,
+	list = append(list,
 		templates.Pair{Name: text.Of("Task"), Link: templates.Link{Text: text.Data(d.TaskID), URL: s.links.runs("project", d.ProjectID, "task", d.TaskID)},
 			Note: text.Of("revision %s", d.TaskRevision), Mono: digest(d.TaskDigest), Title: d.TaskDigest},
 		templates.Pair{Name: text.Of("Project"), Link: templates.Link{Text: text.Data(d.ProjectID), URL: s.links.runs("project", d.ProjectID)}})
+	if d.RunbookURL == "" && d.LogsURL == "" {
+		list = append(list, templates.Pair{Name: text.Of("Links"), Note: text.Of("This Task names no runbook and no logs. Its manifest may: %s.", "runbook:, logs:"), Tone: "soft"})
+	}
+	return list
 }
 
 // retryOrigin says which retry of what a Run is, by whom and why.
@@ -256,7 +260,7 @@ func attempts(list []run.AttemptDetail, nowMS int64) []templates.Attempt {
 
 // folding is a text for a line of a list and, when that is not all of it, the whole.
 func folding(x text.Text) (line, whole text.Text) {
-	line = x.Map(brief)
+	line = x.Map(func(s string) string { return shorten(s, cellText) })
 	if line.Equal(x) {
 		return line, text.Text{}
 	}

@@ -15,10 +15,12 @@ import (
 	"github.com/qinglong/console/web/templates"
 )
 
-// How many characters of a name, and of another free text, a list shows; the detail page has them whole.
+// How many characters of a name, and of another free text, a list shows, and a cell that unfolds; the detail page has them
+// whole.
 const (
 	listName = 60
 	listText = 120
+	cellText = 40
 )
 
 // visible makes what a reader cannot see, or what would rearrange the text around it, a visible mark: control
