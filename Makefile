@@ -83,6 +83,14 @@ e2e: ## Walk through the console in a real browser, behind real proxies (ARGS="-
 ha: ## Lose primaries under two replicas, on PostgreSQL 16 and 18 (6 min, VERSIONS=18)
 	@.ci/ha $(VERSIONS)
 
+.PHONY: model
+model: ## Check the model of the claim protocol, and that it can fail (5 min)
+	@.ci/model
+
+.PHONY: mutations
+mutations: ## Take each protecting line away and see its test fail (30 min, RUN="The fence")
+	@$(POSTGRES_BIN) go run ./internal/mutations $(if $(RUN),-run "$(RUN)",-o docs/model/mutations.md)
+
 .PHONY: check-alerts
 check-alerts: ## Check and test the Prometheus alert rules
 	@promtool=$$(.ci/setup --print-promtool) && cd deploy/prometheus && \

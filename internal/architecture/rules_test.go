@@ -55,6 +55,7 @@ var rules = map[string]rule{
 	"internal/bench":        {third: []string{"github.com/jackc/pgx/v5"}, why: "it writes what publishing would have written and shares no code with it"},
 	"internal/bench/seed":   {ours: []string{"internal/bench"}, third: []string{"github.com/jackc/pgx/v5"}, why: "it only says which database to fill"},
 	"internal/cron/zonegen": {third: []string{}, why: "it copies the toolchain's zone data"},
+	"internal/mutations":    {third: []string{"golang.org/x/sync"}, why: "it knows the product only as text"},
 	"internal/architecture": {why: "it has tests and nothing else"},
 	"e2e":                   {why: "it uses the built binary"},
 }
