@@ -84,7 +84,7 @@ ha: ## Lose primaries under two replicas, on PostgreSQL 16 and 18 (6 min, VERSIO
 	@.ci/ha $(VERSIONS)
 
 .PHONY: model
-model: ## Check the model of the claim protocol, and that it can fail (5 min)
+model: ## Check the model of the claim protocol, and that it can fail (2 min)
 	@.ci/model
 
 .PHONY: mutations
