@@ -59,6 +59,7 @@ func TestCommitRefusesABrokenFence(t *testing.T) {
 		{"state version", []string{schedule + `state_version = state_version + 1`}},
 		{"schedule enabled", []string{`ALTER TABLE trigger_schedules DROP CONSTRAINT schedule_only_enabled_is_claimed`, schedule + `enabled = false`}},
 		{"cursor", []string{schedule + `next_fire_at_ms = next_fire_at_ms - 1`}},
+		{"catch up", []string{schedule + `catch_up = true`}},
 		{"cursor", []string{schedule + `next_fire_at_ms = NULL`}},
 		{"project status", []string{`UPDATE projects SET status = 'archived'`}},
 		{"project version", []string{`UPDATE projects SET version = version + 1`}},
