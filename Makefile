@@ -107,6 +107,10 @@ bench-lateness: ## Measure how late one replica admits what is due (90 s)
 bench-claim: ## Measure the claim beside a thousand, 100,000 and a million Schedules (5 min)
 	@$(POSTGRES_BIN) go test ./internal/scheduler -run '^$$' -bench '^BenchmarkClaim$$' -benchtime 200x -timeout 30m
 
+.PHONY: bench-reads
+bench-reads: ## Measure every list, count, chart, search and detail beside a million Runs (20 min)
+	@bin=$$(.ci/setup --print-bin) && CONSOLE_POSTGRES_BIN=$$bin go test ./internal/bench -run '^$$' -bench '^BenchmarkReads$$' -benchtime 1x -timeout 90m
+
 .PHONY: seed-large
 seed-large: ## Fill the running development database with a million Schedules (ARGS="-runs 1000000")
 	@go run ./internal/bench/seed $(ARGS)

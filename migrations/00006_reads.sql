@@ -10,6 +10,7 @@ DROP INDEX ql3.runs_newest_by_task, ql3.runs_newest_by_trigger;
 
 -- Retries are few among many Runs.
 CREATE INDEX runs_retries_newest ON ql3.runs (project_id, status, created_at_ms DESC, id DESC) WHERE trigger_type = 'run_manual_retry';
+CREATE INDEX runs_retries_by_user ON ql3.runs (triggered_by, created_at_ms DESC, id DESC) WHERE trigger_type = 'run_manual_retry';
 
 -- Names are compared without reading the contents beside them.
 CREATE INDEX task_revisions_named ON ql3.task_definition_revisions (project_id, task_id, revision) INCLUDE (name);
@@ -30,7 +31,7 @@ CREATE INDEX schedule_events_of_claims ON ql3.schedule_events (project_id, creat
 DROP INDEX ql3.schedule_events_of_claims;
 DROP INDEX ql3.trigger_schedules_next, ql3.trigger_schedules_idle, ql3.trigger_schedules_blocked;
 CREATE INDEX trigger_schedules_blocked ON ql3.trigger_schedules (project_id, trigger_id) WHERE blocked_reason IS NOT NULL;
-DROP INDEX ql3.task_revisions_named, ql3.runs_retries_newest;
+DROP INDEX ql3.task_revisions_named, ql3.runs_retries_newest, ql3.runs_retries_by_user;
 CREATE INDEX runs_newest_by_task ON ql3.runs (project_id, task_id, created_at_ms DESC, id DESC);
 CREATE INDEX runs_newest_by_trigger ON ql3.runs (project_id, trigger_id, created_at_ms DESC, id DESC);
 DROP INDEX ql3.runs_by_task, ql3.runs_by_trigger;

@@ -47,20 +47,22 @@ const lookedAt = 5000
 type part string
 
 const (
-	byStatus   part = "status"
-	byOrigin   part = "origin"
-	byTask     part = "task"
-	byTrigger  part = "trigger"
-	byProjects part = "projects"
+	byStatus  part = "status"
+	byOrigin  part = "origin"
+	byTask    part = "task"
+	byTrigger part = "trigger"
 )
 
-// A walk is one way through an index of runs (r), newest first: a lane for each row of over, which calls the Project p.
+// A walk is one way through an index of runs (r), newest first: a lane for each row of over, which is a Project p as a rule.
 // With [byStatus] among what it serves there is a lane for each status s, too.
 type walk struct {
 	over   string
 	keys   string // what the index restricts to
 	serves []part // the parts of the filter that keys express
 	byID   bool   // the index is that of the ids, whose order is the list's: they begin with the time of creation
+
+	// anywhere tells that the index knows nothing of Projects; the lanes are not theirs then.
+	anywhere bool
 }
 
 // statement builds one statement about the Runs of a filter. It spells only the conditions that restrict, so that the
@@ -143,11 +145,10 @@ func (s *statement) namedWalks() (list []walk) {
 		for _, u := range u {
 			ids = append(ids, u.ID.String())
 		}
-		list = append(list, walk{over: "unnest(" + s.arg(s.Projects) + "::text[]) AS p(id) CROSS JOIN unnest(" + s.arg(ids) + "::text[]) AS u(id)",
-			keys: "r.project_id = p.id AND r.triggered_by = u.id AND " + isRetry})
+		list = append(list, walk{over: "unnest(" + s.arg(ids) + "::text[]) AS u(id)", keys: "r.triggered_by = u.id AND " + isRetry, anywhere: true})
 	}
 	if ids := s.found.RunIDs; ids != nil {
-		list = append(list, walk{over: "(SELECT) AS p", byID: true, serves: []part{byProjects},
+		list = append(list, walk{over: "(SELECT) AS one", byID: true, anywhere: true,
 			keys: "r.id BETWEEN " + s.arg(ids.First) + " AND " + s.arg(ids.Last)})
 	}
 	return list
@@ -169,8 +170,10 @@ func (s *statement) rest(w walk) string {
 			list = append(list, condition())
 		}
 	}
-	if w.byID { // its index knows nothing of Projects and has the time only as the order
+	if w.anywhere {
 		list = append(list, "r.project_id = ANY("+s.arg(s.Projects)+")")
+	}
+	if w.byID {
 		list = append(list, s.times()...)
 	}
 	add(byStatus, len(s.Statuses) > 0, func() string { return "r.status = ANY(" + s.arg(s.Statuses) + ")" })

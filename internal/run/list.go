@@ -140,8 +140,8 @@ func (s *statement) lane(w walk, walks int, from *pg.Cursor, newer bool, limit i
 // lanes is how many lanes w has, roughly.
 func (s *statement) lanes(w walk) int {
 	n := len(s.Projects)
-	if w.byID {
-		n = 1
+	if w.anywhere {
+		n = max(len(s.found.Users), 1)
 	}
 	if slices.Contains(w.serves, byStatus) {
 		n *= len(s.wanted())
