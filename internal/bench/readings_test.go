@@ -166,7 +166,7 @@ func detailReadings() []reading {
 			return err
 		}},
 		{"schedule, account of a day", func(ctx context.Context, q pg.Querier, s sight) error {
-			_, err := scheduler.ReadAccount(ctx, q, s.projects, project, trigger, s.nowMS-86_400_000, s.nowMS)
+			_, _, err := scheduler.ReadLane(ctx, q, s.projects, project, trigger, s.nowMS-86_400_000, s.nowMS, 0, 900_000)
 			return err
 		}},
 	}

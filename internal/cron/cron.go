@@ -41,6 +41,11 @@ type Schedule struct {
 	canonical string
 }
 
+// FixedTime reports whether the hours are named and not "*" or a step of it: a
+// local time that the clock skips then fires after the gap, and one that comes
+// twice fires once.
+func (s Schedule) FixedTime() bool { return s.fixedTime }
+
 // Canonical returns the expression in one spelling: single spaces, values sorted
 // and once each, names and 7 as numbers, runs of three or more as a range, a
 // leading star kept, seconds only if they are not just 0. Parsing it gives the

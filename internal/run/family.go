@@ -55,3 +55,28 @@ func Family(ctx context.Context, q pg.Querier, projects []string, id uuid.UUID) 
 	}
 	return list, err
 }
+
+// LaterRun is a retry of a Run: which, and how it stands.
+type LaterRun struct {
+	ID     uuid.UUID `json:"id"`
+	Status Status    `json:"status"`
+}
+
+// NewestRetries returns the newest retry of each of the Runs that has one.
+func NewestRetries(ctx context.Context, q pg.Querier, projects []string, ids []uuid.UUID) (_ map[uuid.UUID]LaterRun, err error) {
+	defer pg.Wrap(&err, "run.NewestRetries(%d runs)", len(ids))
+	rows, err := q.Query(ctx, `
+		SELECT DISTINCT ON (retry_of_run_id) retry_of_run_id, id, status FROM runs
+		WHERE retry_of_run_id = ANY($1) AND project_id = ANY($2) ORDER BY retry_of_run_id, created_at_ms DESC, id DESC`, ids, projects)
+	if err != nil {
+		return nil, err
+	}
+	retries := map[uuid.UUID]LaterRun{}
+	var of uuid.UUID
+	var r LaterRun
+	_, err = pgx.ForEachRow(rows, []any{&of, &r.ID, &r.Status}, func() error {
+		retries[of] = r
+		return nil
+	})
+	return retries, err
+}

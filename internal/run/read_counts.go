@@ -49,11 +49,12 @@ UNION ALL
 SELECT '', coalesce(minute, -1), 0, 0, percentile_disc(0.5) WITHIN GROUP (ORDER BY late), percentile_disc(0.99) WITHIN GROUP (ORDER BY late)
 FROM recent WHERE late IS NOT NULL GROUP BY GROUPING SETS ((minute), ())`
 
-// LastHour counts the Runs of projects admitted in the hour that ends at nowMS, a reading of the database clock.
-func LastHour(ctx context.Context, q pg.Querier, projects []string, nowMS int64) (_ Hour, err error) {
+// LastHour counts the Runs of projects admitted in the hour that ends at endMS: at the database clock's reading, or at
+// the end of its minute, so that the minutes are those of the clock.
+func LastHour(ctx context.Context, q pg.Querier, projects []string, endMS int64) (_ Hour, err error) {
 	defer pg.Wrap(&err, "run.LastHour(%d projects)", len(projects))
 	h := Hour{ByStatus: map[Status]int{}}
-	rows, err := q.Query(ctx, hourSQL, projects, nowMS-hourMS, nowMS, CountCap+1)
+	rows, err := q.Query(ctx, hourSQL, projects, endMS-hourMS, endMS, CountCap+1)
 	if err != nil {
 		return Hour{}, err
 	}

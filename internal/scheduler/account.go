@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/google/uuid"
@@ -76,7 +77,7 @@ func ReadAccount(ctx context.Context, q pg.Querier, projects []string, project, 
 	if !slices.Contains(projects, project) {
 		return Account{}, ErrNotFound
 	}
-	f, err := readFacts(ctx, q, project, trigger, fromMS, toMS)
+	f, err := readFacts(ctx, q, project, trigger, fromMS, toMS, MaxInstants)
 	if err != nil {
 		return Account{}, err
 	}
@@ -85,6 +86,7 @@ func ReadAccount(ctx context.Context, q pg.Querier, projects []string, project, 
 
 // facts is everything an account is made from.
 type facts struct {
+	room                int
 	fromMS, toMS, nowMS int64
 	schedule            scheduleNow
 	revisions           []revisionFact // newest first
@@ -159,9 +161,7 @@ func (f facts) within(list *[]Instant, r revisionFact, from, until int64) bool {
 
 // judge says what became of i. A Run is the strongest fact; what was recorded comes before what is inferred.
 func (f facts) judge(i *Instant, enabled bool) {
-	for _, s := range f.spells {
-		i.Unattended = i.Unattended || s.FromMS < i.AtMS && i.AtMS <= s.ToMS
-	}
+	i.Unattended = f.unattendedAt(i.AtMS)
 	if r, ok := f.runs[i.AtMS]; ok {
 		i.Verdict, i.RunID, i.RunStatus, i.LatenessMS = WasAdmitted, &r.id, r.status, &r.latenessMS
 		return
@@ -183,6 +183,12 @@ func (f facts) judge(i *Instant, enabled bool) {
 	default:
 		i.Verdict, i.Reason = WasUnaccounted, nothingRecorded.String()
 	}
+}
+
+// unattendedAt looks among the spells, of which no two are of the same time.
+func (f facts) unattendedAt(ms int64) bool {
+	k := sort.Search(len(f.spells), func(k int) bool { return f.spells[k].ToMS >= ms })
+	return k < len(f.spells) && f.spells[k].FromMS < ms
 }
 
 // recorded finds the event that covers i: of its own revision, and the newest if several do.
@@ -231,7 +237,8 @@ func (f facts) judgePending(i *Instant) {
 	}
 }
 
-func readFacts(ctx context.Context, q pg.Querier, project, trigger string, fromMS, toMS int64) (f facts, err error) {
+// readFacts reads what the newest room instants of a range are judged by.
+func readFacts(ctx context.Context, q pg.Querier, project, trigger string, fromMS, toMS int64, room int) (f facts, err error) {
 	s := &f.schedule
 	err = q.QueryRow(ctx, `
 		SELECT `+pg.ClockMS+`, s.base_at_ms, s.trigger_revision, s.next_fire_at_ms, s.blocked_reason, s.claim_owner, s.claim_expires_at_ms,
@@ -245,7 +252,7 @@ func readFacts(ctx context.Context, q pg.Querier, project, trigger string, fromM
 	if err != nil {
 		return f, err
 	}
-	f.fromMS, f.toMS = max(fromMS, f.nowMS-AccountHorizon.Milliseconds()), min(toMS, f.nowMS)
+	f.room, f.fromMS, f.toMS = room, max(fromMS, f.nowMS-AccountHorizon.Milliseconds()), min(toMS, f.nowMS)
 	for _, read := range []func(context.Context, pg.Querier, string, string) error{f.readRevisions, f.readRuns, f.readEvents, f.readTurns, f.readSpells} {
 		if err := read(ctx, q, project, trigger); err != nil {
 			return f, err
@@ -274,7 +281,7 @@ func (f *facts) readRuns(ctx context.Context, q pg.Querier, project, trigger str
 	rows, err := q.Query(ctx, `
 		SELECT scheduled_for_ms, id, status, created_at_ms - scheduled_for_ms FROM runs
 		WHERE project_id = $1 AND trigger_id = $2 AND scheduled_for_ms > $3 AND scheduled_for_ms <= $4
-		ORDER BY scheduled_for_ms DESC LIMIT $5`, project, trigger, f.fromMS, f.toMS, MaxInstants+1)
+		ORDER BY scheduled_for_ms DESC LIMIT $5`, project, trigger, f.fromMS, f.toMS, f.room+1)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -108,7 +110,51 @@ func (w *world) account(trigger string, from, to int64) Account {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	if !a.Truncated {
+		w.checkLane(trigger, a)
+	}
 	return a
+}
+
+// checkLane holds that the lane of an account counts what the account names, part by part.
+func (w *world) checkLane(trigger string, a Account) {
+	w.t.Helper()
+	const part = 420_000
+	_, l, err := ReadLane(w.t.Context(), w.Pool(w.t, migrations.RoleConsole), []string{"p"}, "p", trigger, a.FromMS, a.ToMS, a.FromMS-1000, part)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	parts := map[int64]*Part{}
+	var want []Part
+	for _, i := range slices.Backward(a.Instants) {
+		k := (i.AtMS - a.FromMS + 1000) / part
+		if parts[k] == nil {
+			parts[k] = &Part{FromMS: a.FromMS - 1000 + k*part, ToMS: a.FromMS - 1000 + (k+1)*part, ByVerdict: map[Verdict]int{}}
+		}
+		parts[k].add(i)
+	}
+	for _, k := range slices.Sorted(maps.Keys(parts)) {
+		want = append(want, *parts[k])
+	}
+	if diff := cmp.Diff(want, l.Parts); diff != "" || l.KnownFromMS != 0 {
+		w.t.Errorf("the lane, known from %d, counts other than the account names (-account +lane):\n%s", l.KnownFromMS, diff)
+	}
+}
+
+// A range with more instants than a lane counts is counted from its newest part on, and says so.
+func TestLaneStopsWhereItHasNoRoom(t *testing.T) {
+	now := ms("2026-03-02T00:00:00Z")
+	f := facts{fromMS: now - 2*laneRoom*1000, toMS: now, nowMS: now, schedule: scheduleNow{revision: 1},
+		revisions: []revisionFact{{revision: 1, taskEnabled: true, content: claimOf(t, "* * * * * *", "UTC", "skip", at("2026-01-01T00:00:00Z"), nil, at("2026-01-01T00:00:00Z")).TriggerContent}}}
+	l := f.lane(now, 3_600_000)
+	n := 0
+	for _, p := range l.Parts {
+		n += p.Instants
+	}
+	first := l.Parts[0]
+	if n > laneRoom || n <= laneRoom-3600 || l.KnownFromMS != first.FromMS || first.Instants != 3600 || l.Parts[len(l.Parts)-1].Instants != 1 {
+		t.Errorf("the lane counts %d instants, known from %d, the first part %+v", n, l.KnownFromMS, first)
+	}
 }
 
 func TestAccountMarksDaylightSaving(t *testing.T) {

@@ -24,7 +24,7 @@ type Backlog struct {
 // backlogSQL counts by the first mark at which they were due and the first at which they no longer waited: mark i is
 // $2 + (i + 1) minutes. What is due now still waits.
 const backlogSQL = `
-WITH recent AS MATERIALIZED (
+WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms), recent AS MATERIALIZED (
     SELECT c.* FROM unnest($1::text[]) AS p(id) CROSS JOIN LATERAL (
         SELECT r.created_at_ms, r.scheduled_for_ms FROM runs r
         WHERE r.project_id = p.id AND r.created_at_ms > $2 AND r.created_at_ms <= $3
@@ -33,7 +33,7 @@ WITH recent AS MATERIALIZED (
 ), due AS MATERIALIZED (
     SELECT s.* FROM unnest($1::text[]) AS p(id) CROSS JOIN LATERAL (
         SELECT coalesce(s.next_fire_at_ms, $3) AS scheduled_for_ms FROM trigger_schedules s
-        WHERE s.project_id = p.id AND s.enabled AND coalesce(s.next_fire_at_ms, -1) <= $3 AND s.blocked_reason IS NULL
+        WHERE s.project_id = p.id AND s.enabled AND coalesce(s.next_fire_at_ms, -1) <= least($3, (SELECT ms FROM clock)) AND s.blocked_reason IS NULL
         ORDER BY coalesce(s.next_fire_at_ms, -1) LIMIT $4) s LIMIT $4
 ), marks AS (
     SELECT greatest((scheduled_for_ms - $2 - 1) / 60000, 0) AS first, (created_at_ms - $2 - 1) / 60000 AS until FROM recent WHERE scheduled_for_ms IS NOT NULL
@@ -45,11 +45,11 @@ UNION ALL
 SELECT -1, CASE WHEN (SELECT count(*) FROM recent) < $4 THEN 0 ELSE (SELECT (min(created_at_ms) - $2 - 1) / 60000 + 1 FROM recent) END::int,
     (SELECT count(*) FROM due)::int`
 
-// ReadBacklog computes it from durable facts: when Runs were due and admitted, and what is due at nowMS, a reading of
-// the database clock.
-func ReadBacklog(ctx context.Context, q pg.Querier, projects []string, nowMS int64) (b Backlog, err error) {
+// ReadBacklog computes it from durable facts: when Runs were due and admitted, and what is due at endMS, where the hour
+// ends. If that is to come, at the end of a minute say, what is due is what is due now.
+func ReadBacklog(ctx context.Context, q pg.Querier, projects []string, endMS int64) (b Backlog, err error) {
 	defer pg.Wrap(&err, "scheduler.ReadBacklog(%d projects)", len(projects))
-	rows, err := q.Query(ctx, backlogSQL, projects, nowMS-hourMS, nowMS, backlogSeen+1)
+	rows, err := q.Query(ctx, backlogSQL, projects, endMS-hourMS, endMS, backlogSeen+1)
 	if err != nil {
 		return b, err
 	}

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -61,20 +60,7 @@ func Get(ctx context.Context, q pg.Querier, projects []string, project, trigger 
 	return d, err
 }
 
-// Archivings returns the times in which the Schedule's Project was archived, oldest first; one that lasts ends at nowMS.
-// An account says of an instant only that it was.
-func Archivings(ctx context.Context, q pg.Querier, projects []string, project, trigger string, nowMS int64) (_ []Spell, err error) {
-	defer pg.Wrap(&err, "scheduler.Archivings(%s, %s)", project, trigger)
-	if !slices.Contains(projects, project) {
-		return nil, ErrNotFound
-	}
-	var f facts
-	if err := f.readTurns(ctx, q, project, trigger); err != nil {
-		return nil, err
-	}
-	return f.archivings(nowMS), nil
-}
-
+// archivings are the times in which the Schedule's Project was archived, oldest first; one that lasts ends at nowMS.
 func (f facts) archivings(nowMS int64) []Spell {
 	var list []Spell
 	for i, t := range f.turns {
@@ -114,6 +100,9 @@ func (p Plan) After(ms int64, n int) []cron.Occurrence {
 	}
 	return p.next.Occurrences(time.UnixMilli(ms), n)
 }
+
+// FixedTime reports whether the times of day are fixed, which decides what a change of the clock does to them.
+func (p Plan) FixedTime() bool { return p.next.FixedTime() }
 
 // Location is where the occurrences' local time is.
 func (p Plan) Location() *time.Location { return p.next.Location() }

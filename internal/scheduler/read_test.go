@@ -291,12 +291,13 @@ func TestArchivings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []scheduler.Spell{{FromMS: 0, ToMS: 1}, {FromMS: 3, ToMS: 9}}
-	got, err := scheduler.Archivings(t.Context(), q, []string{"ops"}, "ops", "nightly", 9)
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("Archivings(nightly): %v (-want +got)\n%s", err, diff)
+	now := runtest.Clock(t, q)
+	a, l, err := scheduler.ReadLane(t.Context(), q, []string{"ops"}, "ops", "nightly", now-1000, now, 0, 1000)
+	want := []scheduler.Spell{{FromMS: 0, ToMS: 1}, {FromMS: 3, ToMS: a.NowMS}}
+	if diff := cmp.Diff(want, l.Archived); err != nil || diff != "" {
+		t.Errorf("ReadLane(nightly).Archived: %v (-want +got)\n%s", err, diff)
 	}
-	if got, err := scheduler.Archivings(t.Context(), q, []string{"growth"}, "ops", "nightly", 9); !errors.Is(err, scheduler.ErrNotFound) {
-		t.Errorf("Archivings(by a reader of growth) = %v, %v, want ErrNotFound", got, err)
+	if _, got, err := scheduler.ReadLane(t.Context(), q, []string{"growth"}, "ops", "nightly", now-1000, now, 0, 1000); !errors.Is(err, scheduler.ErrNotFound) {
+		t.Errorf("ReadLane(by a reader of growth) = %v, %v, want ErrNotFound", got, err)
 	}
 }
