@@ -126,23 +126,20 @@ func (s *server) account(c echo.Context) (reply, error) {
 
 // accountOf is the account of d for its page.
 func (s *server) accountOf(c echo.Context, v viewer, d scheduler.Detail, plan scheduler.Plan, r accountRange) (templates.Account, error) {
-	a, err := s.readAccount(c, v, d.ProjectID, d.TriggerID, r)
+	start, part := columnOf(r, plan.Location())
+	a, l, err := scheduler.ReadLane(c.Request().Context(), s.DB, v.sees(""), d.ProjectID, d.TriggerID, r.fromMS-1, r.toMS, start, part)
 	if err != nil {
 		return templates.Account{}, err
 	}
-	var archived []scheduler.Spell
-	if slices.ContainsFunc(a.Instants, func(i scheduler.Instant) bool { return i.Verdict == scheduler.WasArchived }) {
-		archived, err = scheduler.Archivings(c.Request().Context(), s.DB, v.sees(""), d.ProjectID, d.TriggerID, a.NowMS)
-	}
-	return s.accountSection(d, plan, r, a, archived), err
+	return s.accountSection(d, plan, r, a, l), nil
 }
 
-// accountSection words a.
-func (s *server) accountSection(d scheduler.Detail, plan scheduler.Plan, r accountRange, a scheduler.Account, archived []scheduler.Spell) templates.Account {
+// accountSection words a, and draws it.
+func (s *server) accountSection(d scheduler.Detail, plan scheduler.Plan, r accountRange, a scheduler.Account, l scheduler.Lane) templates.Account {
 	page := templates.Account{
 		Action: s.links.account(d.ProjectID, d.TriggerID, nil), From: visible(r.query.Get("from")), To: visible(r.query.Get("to")),
-		JSON:      s.links.accountJSON(d.ProjectID, d.TriggerID, r.query),
-		Sentences: accountSentences(a), Since: instant(a.FromMS+1, a.NowMS), Until: instant(a.ToMS, a.NowMS),
+		JSON: s.links.accountAs(".json", d.ProjectID, d.TriggerID, r.query), CSV: s.links.accountAs(".csv", d.ProjectID, d.TriggerID, r.query),
+		Sentences: accountSentences(a, l), Since: instant(a.FromMS+1, a.NowMS), Until: instant(a.ToMS, a.NowMS),
 		Empty: noInstants(plan),
 	}
 	for _, x := range ranges {
@@ -153,16 +150,19 @@ func (s *server) accountSection(d scheduler.Detail, plan scheduler.Plan, r accou
 		page.Kept = text.Of("It is kept for 90 days; what is older is not known any more.")
 	}
 	page.Spells, page.MoreSpells = spells(slices.Backward(a.Spells), a.NowMS, spellsShown)
-	words := accountWords{server: s, d: d, loc: plan.Location(), archived: archived, nowMS: a.NowMS, left: maxEachOnPage}
 	if plan.Location() != time.UTC {
 		page.Zone = plan.Timezone
 	}
 	if len(a.Instants) == 0 {
 		return page
 	}
+	words := accountWords{server: s, d: d, loc: plan.Location(), archived: l.Archived, nowMS: a.NowMS, left: maxEachOnPage, anchors: map[int64]bool{}}
 	rows, more := foldAccount(a)
 	for _, x := range rows {
 		page.Rows = append(page.Rows, words.row(x))
+	}
+	if a.ToMS-a.FromMS > leastLaneMS {
+		page.Lane = laneWords{server: s, d: d, loc: plan.Location(), a: a, l: l, from: a.FromMS + 1, to: a.ToMS, anchors: words.anchors}.lane()
 	}
 	if oldest := oldestOf(rows); more && oldest > r.fromMS {
 		page.Older = s.links.account(d.ProjectID, d.TriggerID, url.Values{"from": {rfc3339(max(r.fromMS, a.FromMS+1))}, "to": {rfc3339(oldest - 1000)}})

@@ -192,8 +192,8 @@ func TestLargestAccountIsSmall(t *testing.T) {
 	zw.Write(page)
 	zw.Close()
 	t.Logf("%d bytes, %d compressed", len(page), buf.Len())
-	if buf.Len() > 30_000 {
-		t.Errorf("the largest account is %d bytes compressed, want at most 30000", buf.Len())
+	if buf.Len() > 40_000 {
+		t.Errorf("the largest account is %d bytes compressed, want at most 40000", buf.Len())
 	}
 }
 
@@ -203,12 +203,25 @@ func renderAccount(t testing.TB, a scheduler.Account) []byte {
 	c := echo.New().NewContext(httptest.NewRequest("GET", "/", nil), httptest.NewRecorder())
 	d := scheduler.Detail{Summary: scheduler.Summary{ProjectID: "ops", TriggerID: "minutely", Content: `{"cron":"* * * * *"}`}, NowMS: a.NowMS}
 	page := s.schedulePage(c, d, scheduler.Plan{})
-	page.Account = s.accountSection(d, scheduler.Plan{}, accountRange{}, a, nil)
+	page.Account = s.accountSection(d, scheduler.Plan{}, accountRange{}, a, fullLane(a))
 	var buf bytes.Buffer
 	if err := templates.SchedulePage(page).Render(context.Background(), &buf); err != nil {
 		t.Fatal(err)
 	}
 	return buf.Bytes()
+}
+
+// fullLane has as many columns as a lane has, each with all that may be in one.
+func fullLane(a scheduler.Account) (l scheduler.Lane) {
+	part := (a.ToMS - a.FromMS) / (maxParts - 2)
+	for k := range int64(maxParts - 1) {
+		p := scheduler.Part{FromMS: a.FromMS + k*part, ToMS: a.FromMS + (k+1)*part, Instants: 500, Failed: int(k % 7), ByVerdict: map[scheduler.Verdict]int{}}
+		for i, v := range verdicts {
+			p.ByVerdict[v] = 40 + i + int(k)%11
+		}
+		l.Parts = append(l.Parts, p)
+	}
+	return l
 }
 
 // A day of a Trigger of every ten seconds, all admitted but one backlog: the page must be there within about 50 ms.

@@ -42,10 +42,14 @@ var daylight = map[string]text.Text{
 	cron.MarkRepeated: text.Of("this local time comes twice that day"),
 }
 
-func accountSentences(a scheduler.Account) []templates.Sentence {
-	n := map[scheduler.Verdict]int{}
-	for _, i := range a.Instants {
-		n[i.Verdict]++
+// accountSentences say how many instants met which end.
+func accountSentences(a scheduler.Account, l scheduler.Lane) []templates.Sentence {
+	n, total, some := map[scheduler.Verdict]int{}, 0, l.KnownFromMS > a.FromMS+1
+	for _, p := range l.Parts {
+		total += p.Instants
+		for v, k := range p.ByVerdict {
+			n[v] += k
+		}
 	}
 	var parts []text.Text
 	for _, v := range verdicts {
@@ -53,9 +57,9 @@ func accountSentences(a scheduler.Account) []templates.Sentence {
 			parts = append(parts, text.Of("%s %s", n[v], verdictStatuses[v].Word))
 		}
 	}
-	of := text.Count(len(a.Instants), "Of 1 expected instant:", "Of %s expected instants:")
-	if a.Truncated {
-		of = text.Count(len(a.Instants), "Of the newest 1 expected instant (the range has older ones):", "Of the newest %s expected instants (the range has older ones):")
+	of := text.Count(total, "Of 1 expected instant:", "Of %s expected instants:")
+	if some {
+		of = text.Count(total, "Of the newest 1 expected instant (the range has older ones):", "Of the newest %s expected instants (the range has older ones):")
 	}
 	var list []templates.Sentence
 	if len(parts) > 0 {
@@ -108,7 +112,8 @@ type accountWords struct {
 	loc      *time.Location
 	archived []scheduler.Spell
 	nowMS    int64
-	left     int // how many instants may yet be unfolded on the page
+	left     int            // how many instants may yet be unfolded on the page
+	anchors  map[int64]bool // the instants that have one
 }
 
 func (w *accountWords) row(x stretch) templates.AccountRow {
@@ -122,7 +127,10 @@ func (w *accountWords) row(x stretch) templates.AccountRow {
 	w.between(&row, first.AtMS, last.AtMS)
 	if len(x.instants) > 1 {
 		w.unfold(&row, x.instants)
-	} else if last.RunID != nil {
+		return row
+	}
+	row.Anchor, w.anchors[last.AtMS] = instantAnchor(last.AtMS), true
+	if last.RunID != nil {
 		row.Run, row.RunStatus = shortID(*last.RunID, w.server.links.run(*last.RunID)), runStatuses[run.Status(last.RunStatus)]
 	}
 	return row
@@ -171,7 +179,8 @@ func (w *accountWords) unfold(row *templates.AccountRow, instants []scheduler.In
 	shown := min(len(instants), maxEach, w.left)
 	w.left -= shown
 	for _, i := range instants[:shown] {
-		e := templates.Each{At: instant(i.AtMS, w.nowMS)}
+		e := templates.Each{At: instant(i.AtMS, w.nowMS), Anchor: instantAnchor(i.AtMS)}
+		w.anchors[i.AtMS] = true
 		e.At.Text = strings.TrimSuffix(e.At.Text, " UTC") // the summary says so
 		if i.RunID != nil {
 			e.Run.URL, e.Status = w.server.links.run(*i.RunID), runStatuses[run.Status(i.RunStatus)]

@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/url"
+	"strconv"
 
 	"github.com/google/uuid"
 )
@@ -48,8 +49,18 @@ func (l links) account(project, trigger string, q url.Values) string {
 	return withQuery(l.schedule(project, trigger), q) + "#account"
 }
 
-func (l links) accountJSON(project, trigger string, q url.Values) string {
-	return withQuery(l.schedule(project, trigger)+accountPath+".json", q)
+// instant leads to what the account of a Schedule says of one instant.
+func (l links) instant(project, trigger string, ms int64) string {
+	at := rfc3339(ms)
+	return withQuery(l.schedule(project, trigger), url.Values{"from": {at}, "to": {at}}) + "#" + instantAnchor(ms)
+}
+
+// instantAnchor names the row of an account that is about one instant.
+func instantAnchor(ms int64) string { return "at-" + strconv.FormatInt(ms, 10) }
+
+// accountAs is the account of a Schedule as what suffix says.
+func (l links) accountAs(suffix, project, trigger string, q url.Values) string {
+	return withQuery(l.schedule(project, trigger)+accountPath+suffix, q)
 }
 
 // runs lists Runs. Its arguments are the names and values of filters, in turn.

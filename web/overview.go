@@ -8,16 +8,18 @@ import (
 	"time"
 
 	"github.com/a-h/templ"
+	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/runmgmt"
 	"github.com/qinglong/console/internal/scheduler"
 	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
 const (
-	failuresShown  = 10
+	failuresShown  = 6
 	attentionShown = 10
 	// lateMS is when a backlog is worth a sentence; below it, replicas are about to look.
 	lateMS = 5_000
@@ -27,12 +29,15 @@ const (
 
 // overviewFacts is what the overview says, before it is worded.
 type overviewFacts struct {
-	Health   scheduler.Health     `json:"health"`
-	Hour     run.Hour             `json:"lastHour"`
-	Replicas []scheduler.Replica  `json:"replicas"`
-	Claims   []scheduler.Held     `json:"claims"`
-	Failures []run.Summary        `json:"latestFailures"`
-	Next     []scheduler.Expected `json:"nextHour"`
+	Health   scheduler.Health    `json:"health"`
+	Hour     run.Hour            `json:"lastHour"` // of the clock's minutes, the current one the last
+	Backlog  scheduler.Backlog   `json:"backlog"`
+	Replicas []scheduler.Replica `json:"replicas"`
+	Claims   []scheduler.Held    `json:"claims"`
+	Failures []run.Summary       `json:"latestFailures"`
+	// Retries are the newest retry of each of those that has one.
+	Retries map[uuid.UUID]run.LaterRun `json:"retries"`
+	Next    []scheduler.Expected       `json:"nextHour"`
 	// Attention are the Runs that nobody moves by itself, the longest waiting first; one more than are shown if there are more.
 	Attention []run.Attention   `json:"needAttention"`
 	Spells    []scheduler.Spell `json:"withoutReplica"` // of the last day, newest first
@@ -58,7 +63,10 @@ func (s *server) readOverview(ctx context.Context, v viewer) (f overviewFacts, e
 	if f.Health, err = scheduler.ReadHealth(ctx, s.DB, projects); err != nil {
 		return f, err
 	}
-	if f.Hour, err = run.LastHour(ctx, s.DB, projects, v.nowMS); err != nil {
+	if f.Hour, err = run.LastHour(ctx, s.DB, projects, hourEnd(v.nowMS)); err != nil {
+		return f, err
+	}
+	if f.Backlog, err = scheduler.ReadBacklog(ctx, s.DB, projects, backlogEnd(v.nowMS)); err != nil {
 		return f, err
 	}
 	if f.Replicas, err = scheduler.Replicas(ctx, s.DB); err != nil {
@@ -68,6 +76,9 @@ func (s *server) readOverview(ctx context.Context, v viewer) (f overviewFacts, e
 		return f, err
 	}
 	if f.Failures, err = run.LatestFailures(ctx, s.DB, projects, failuresShown); err != nil {
+		return f, err
+	}
+	if f.Retries, err = run.NewestRetries(ctx, s.DB, projects, idsOf(f.Failures)); err != nil {
 		return f, err
 	}
 	if f.Attention, err = run.NeedAttention(ctx, s.DB, projects, attentionShown+1); err != nil {
@@ -81,12 +92,19 @@ func (s *server) readOverview(ctx context.Context, v viewer) (f overviewFacts, e
 	return f, err
 }
 
+func idsOf(list []run.Summary) (ids []uuid.UUID) {
+	for _, r := range list {
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
 func (s *server) overviewPage(c echo.Context, v viewer, f overviewFacts) templates.Overview {
-	now := v.nowMS
+	now, m := v.nowMS, lastHour{endMS: hourEnd(v.nowMS), nowMS: v.nowMS}
 	page := templates.Overview{
 		Page: s.page(c, text.Of("Overview"), "/", now), Sentences: s.healthSentences(f), Facts: healthFacts(f),
-		Admissions: admissions(f.Hour, now), Outcomes: s.outcomes(f.Hour), Upcoming: upcoming(f.Next, now),
-		Failures: s.runRows(f.Failures, now), Replicas: replicas(f, now), Claims: s.claims(f.Claims, now),
+		Charts: []templates.Chart{m.lateness(f.Hour), m.backlog(f.Backlog), m.admissions(f.Hour), m.outcomes(f.Hour)}, Upcoming: s.upcoming(f.Next, now),
+		Failures: s.failures(v, f, now), AllFailures: s.links.url("/runs", url.Values{"status": {string(run.Failed)}}), Replicas: replicas(f, now), Claims: s.claims(f.Claims, now),
 		NoFailures: templates.Empty{Why: text.Of("No Run has failed."), What: text.Of("Runs that fail, time out or are lost appear here.")},
 		NoReplicas: templates.Empty{Why: text.Of("No replica has run within a day."), What: text.Of("Start one with console serve; until then nothing is admitted.")},
 		NoClaims:   templates.Empty{Why: text.Of("No claim is held."), What: text.Of("A claim lasts only while a replica decides a due Schedule.")},
@@ -101,6 +119,20 @@ func (s *server) overviewPage(c echo.Context, v viewer, f overviewFacts) templat
 		page.MoreOfThem = text.Of("And more: these are the %s that wait longest.", attentionShown)
 	}
 	return page
+}
+
+// failures are the latest, each with what became of it since or may be done about it.
+func (s *server) failures(v viewer, f overviewFacts, nowMS int64) (rows []templates.FailureRow) {
+	for _, r := range f.Failures {
+		row := templates.FailureRow{RunRow: s.runRow(r, nowMS)}
+		if x, ok := f.Retries[r.ID]; ok {
+			row.Retried, row.RetryStatus = shortID(x.ID, s.links.run(x.ID)), runStatuses[x.Status]
+		} else if s.Runs != nil && s.StepUp != nil && runmgmt.InState(retrying.action, r.Status) == nil && v.access.Decide(r.ProjectID, retrying.action).Allowed {
+			row.Retry = templates.Link{Text: retrying.say.link, URL: s.links.deed(retrying, r.ID)}
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 // healthSentences say how it stands: what is broken comes first.

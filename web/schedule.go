@@ -65,9 +65,11 @@ func (s *server) schedule(c echo.Context) (reply, error) {
 	if s.wantsJSON(c) {
 		return found, nil
 	}
-	a, err := s.accountOf(c, v, d, plan, r)
-	if err != nil {
-		return reply{}, err
+	var a templates.Account // no live part of the page
+	if s.mediumOf(c) != asStream {
+		if a, err = s.accountOf(c, v, d, plan, r); err != nil {
+			return reply{}, err
+		}
 	}
 	found.page = func() templ.Component {
 		page := s.schedulePage(c, d, plan)
@@ -79,7 +81,7 @@ func (s *server) schedule(c echo.Context) (reply, error) {
 
 func (s *server) scheduleJSON(d scheduler.Detail, plan scheduler.Plan, runs []run.Summary, r accountRange) oneScheduleJSON {
 	body := oneScheduleJSON{Detail: d, timingJSON: timing(plan), Next: []string{}, Runs: nonNil(runs),
-		Account: s.links.accountJSON(d.ProjectID, d.TriggerID, r.query)}
+		Account: s.links.accountAs(".json", d.ProjectID, d.TriggerID, r.query)}
 	for _, o := range plan.After(d.NowMS, nextShown) {
 		body.Next = append(body.Next, o.At.UTC().Format(time.RFC3339))
 	}
@@ -99,11 +101,17 @@ func (s *server) schedulePage(c echo.Context, d scheduler.Detail, plan scheduler
 	status := scheduleStates[d.State]
 	page := templates.Schedule{
 		Page: s.page(c, text.Data(d.TriggerID), "/schedules", d.NowMS), Name: d.TriggerID, Status: status, Project: d.ProjectID,
-		Words: plan.Words, Cron: plan.Written, Zone: plan.Timezone, Sentences: scheduleSentences(d), Reason: whyIdle(d),
-		Fence: fence(d, plan), Pins: s.pins(d), Occurrences: occurrences(plan.After(d.NowMS, nextShown), plan.Location(), d.NowMS),
+		Words: plan.Words, Cron: plan.Written, Zone: plan.Timezone, Sentences: scheduleSentences(d), Reason: whyIdle(d), Timing: explained(plan),
+		Fence: fence(d), Pins: s.pins(d), Occurrences: occurrences(plan.After(d.NowMS, nextShown), plan.Location(), d.NowMS),
 		NoNext:  templates.Empty{Why: text.Of("No occurrence can be computed."), What: text.Of("The Trigger's content cannot be read. Publish it again.")},
 		NoRuns:  templates.Empty{Why: text.Of("No Run of this Trigger yet."), What: text.Of("The first one appears when the next occurrence is admitted.")},
 		AllRuns: s.links.runs("project", d.ProjectID, "trigger", d.TriggerID),
+	}
+	if d.State == scheduler.Paused {
+		page.Pause = []templates.Pair{
+			{Name: text.Of("Paused by"), Note: text.Data(visible(*d.PausedBy))}, {Name: text.Of("Since"), Instant: instant(*d.PausedMS, d.NowMS)},
+			{Name: text.Of("Why"), Note: text.Data(visible(*d.PauseReason))},
+		}
 	}
 	page.JSON = s.links.schedule(d.ProjectID, d.TriggerID) + ".json"
 	page.Markdown = text.Of("**%s** %s, %s: %s", markdown(d.TriggerID), status.Word, plan.Words,
@@ -114,7 +122,7 @@ func (s *server) schedulePage(c echo.Context, d scheduler.Detail, plan scheduler
 func scheduleSentences(d scheduler.Detail) []templates.Sentence {
 	switch d.State {
 	case scheduler.Paused:
-		return []templates.Sentence{{Lead: text.Of("Paused"), Rest: text.Of("by %s %s: %s", visible(*d.PausedBy), relative(d.NowMS-*d.PausedMS), visible(*d.PauseReason)), Tone: "warn"}}
+		return []templates.Sentence{{Lead: text.Of("Paused"), Rest: text.Of("by %s: %s", visible(*d.PausedBy), visible(*d.PauseReason)), Tone: "warn"}}
 	case scheduler.Disabled:
 		return []templates.Sentence{{Lead: text.Of("Disabled:"), Rest: text.Of("no occurrence is admitted.")}}
 	case scheduler.Blocked:
@@ -125,11 +133,14 @@ func scheduleSentences(d scheduler.Detail) []templates.Sentence {
 		return []templates.Sentence{{Lead: text.Of("Due,"), Rest: text.Of("waiting for a replica to claim it.")}}
 	}
 	if d.NextMS == nil {
-		return nil
+		return []templates.Sentence{{Lead: text.Of("New:"), Rest: text.Of("its first occurrence has not been looked for yet.")}}
 	}
-	next := templates.Sentence{Lead: text.Of("Next %s.", relative(d.NowMS-*d.NextMS))}
-	if d.State == scheduler.NeverRun {
-		next.Rest = text.Of("It has not had an occurrence yet.")
+	next := templates.Sentence{Lead: text.Of("Next"), At: instant(*d.NextMS, d.NowMS), Rest: text.Of(".")}
+	switch {
+	case d.State == scheduler.NeverRun:
+		next.Rest = text.Of(". It has not had an occurrence yet.")
+	case d.LastRunStatus != nil:
+		next.Rest = text.Of(". The Run of the last occurrence: %s.", runStatuses[*d.LastRunStatus].Word)
 	}
 	return []templates.Sentence{next}
 }
@@ -149,19 +160,55 @@ func whyIdle(d scheduler.Detail) text.Text {
 	return text.Of("The Trigger is disabled. Enable it in the manifest and publish.")
 }
 
-// occurrences words instants to come on the Schedule's clock and in UTC.
+// occurrences words instants to come on the Schedule's clock and in UTC. What a change of the clock does to one is said
+// there, and that it has changed at the first one after it.
 func occurrences(list []cron.Occurrence, loc *time.Location, nowMS int64) []templates.Occurrence {
 	var rows []templates.Occurrence
+	zone, before := time.UnixMilli(nowMS).In(loc).Zone()
 	for _, o := range list {
-		utc := instant(o.At.UnixMilli(), nowMS)
+		utc, at := instant(o.At.UnixMilli(), nowMS), o.At.In(loc)
 		utc.Text = strings.TrimSuffix(utc.Text, " UTC") // the head of its column says so
-		rows = append(rows, templates.Occurrence{Local: dated(o.At.In(loc)), UTC: utc, Mark: daylight[o.Mark]})
+		row := templates.Occurrence{Local: dated(at), UTC: utc, Mark: daylight[o.Mark]}
+		name, offset := at.Zone()
+		if offset != before && row.Mark.Empty() {
+			row.Mark = text.Of("the clock has changed, from %s to %s", zone, name)
+		}
+		zone, before = name, offset
+		rows = append(rows, row)
 	}
 	return rows
 }
 
+var cronFields = []text.Text{text.Of("second"), text.Of("minute"), text.Of("hour"), text.Of("day of month"), text.Of("month"), text.Of("day of week")}
+
+// explained says what a Trigger's content says about time, part by part.
+func explained(plan scheduler.Plan) templates.Timing {
+	if plan.Words.Empty() {
+		return templates.Timing{}
+	}
+	v := templates.Timing{Words: plan.Words, Zone: plan.Timezone, Misfire: misfireWords(plan.Misfire), Late: misfires[plan.Misfire]}
+	columns := strings.Fields(plan.Written)
+	for i, column := range columns {
+		v.Fields = append(v.Fields, templates.CronField{Name: cronFields[len(cronFields)-len(columns)+i], Value: column})
+	}
+	switch {
+	case plan.Location() == time.UTC:
+	case plan.FixedTime():
+		v.Clock = text.Of("When the clock goes forward, a time that it skips fires once, right after the gap. When it goes back, a time that comes twice fires once, the first time.")
+	default:
+		v.Clock = text.Of("It fires whenever the local time matches: on both passes of an hour that comes twice, and not in one that the clock skips.")
+	}
+	return v
+}
+
+// misfires say what becomes of an occurrence that is later than the grace.
+var misfires = map[string]text.Text{
+	catalog.MisfireSkip:     text.Of("An occurrence that is later than the grace, 5 min at most, is skipped, and that is recorded."),
+	catalog.MisfireFireOnce: text.Of("An occurrence runs once however late it is; those that were missed after it are passed over, not replayed."),
+}
+
 // fence lists what a commit would compare, field by field.
-func fence(d scheduler.Detail, plan scheduler.Plan) []templates.Pair {
+func fence(d scheduler.Detail) []templates.Pair {
 	claim := templates.Pair{Name: text.Of("Claim"), Note: text.Of("none held")}
 	if d.ClaimToken != nil && d.ClaimOwner != nil && d.ClaimExpires != nil {
 		claim.Mono, claim.Note = *d.ClaimToken+"…", holder(visible(*d.ClaimOwner), *d.ClaimExpires-d.NowMS)
@@ -178,7 +225,6 @@ func fence(d scheduler.Detail, plan scheduler.Plan) []templates.Pair {
 		{Name: text.Of("State version"), Note: text.Data(strconv.FormatInt(d.StateVersion, 10))},
 		claim,
 		{Name: text.Of("Claim version"), Note: text.Data(strconv.FormatInt(d.ClaimVersion, 10))},
-		{Name: text.Of("Misfire"), Note: misfireWords(plan.Misfire)},
 		{Name: text.Of("Project version"), Note: text.Data(strconv.FormatInt(d.ProjectVersion, 10))},
 		{Name: text.Of("Row written"), Instant: instant(d.UpdatedAtMS, d.NowMS)},
 	}

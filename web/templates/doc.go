@@ -75,9 +75,11 @@ type Fact struct {
 	Tone  string
 }
 
-// Sentence says one thing about the whole; Lead is stressed, and a link if there is an URL.
+// Sentence says one thing about the whole; Lead is stressed, and a link if there is an URL. How long until At, if it is
+// known, stands after it.
 type Sentence struct {
 	Lead text.Text
+	At   Instant
 	Rest text.Text
 	Tone string
 	URL  string
@@ -100,63 +102,56 @@ type Option struct {
 // Overview is the home page.
 type Overview struct {
 	Page
-	Sentences  []Sentence
-	Facts      []Fact
-	Admissions Bars
-	Outcomes   Shares
-	Upcoming   Axis
-	Spells     []Spell
-	MoreSpells text.Text
-	Attention  []RunRow // their reason is why they need it
-	MoreOfThem text.Text
-	Failures   []RunRow
-	NoFailures Empty
-	Replicas   []Replica
-	NoReplicas Empty
-	Claims     []Claim
-	NoClaims   Empty
+	Sentences   []Sentence
+	Facts       []Fact
+	Charts      []Chart // of the last hour
+	Upcoming    Axis
+	Spells      []Spell
+	MoreSpells  text.Text
+	Attention   []RunRow // their reason is why they need it
+	MoreOfThem  text.Text
+	Failures    []FailureRow
+	AllFailures string
+	NoFailures  Empty
+	Replicas    []Replica
+	NoReplicas  Empty
+	Claims      []Claim
+	NoClaims    Empty
 }
 
-// Bars is a chart of one number a slot. Sizes are percentages of the chart, as SVG wants them.
-type Bars struct {
-	Summary  text.Text // the chart in words
-	Bars     []Bar
-	From, To text.Text
+// FailureRow is a Run that did not succeed, and either its newest retry or the way to one.
+type FailureRow struct {
+	RunRow
+	Retried     ID
+	RetryStatus Status
+	Retry       Link
 }
 
-// Bar is one slot of [Bars].
-type Bar struct {
-	X, Width, Y, Height string
-}
-
-// Shares is a chart of parts of a whole.
-type Shares struct {
-	Summary text.Text
-	Parts   []Share
-}
-
-// Share is one part of [Shares].
-type Share struct {
-	X, Width string
-	Status   Status
-	Count    string
-	URL      string
-}
-
-// Axis is a line of instants.
+// Axis is a line of instants to come.
 type Axis struct {
 	Summary text.Text
 	Spots   []Spot
-	From    Instant
-	To      Instant
+	Ticks   []Tick
+	Rows    []UpcomingRow
+	More    text.Text // says that not all rows are shown
 	Empty   Empty
 }
 
-// Spot is one instant on an [Axis]; a spot with a label is drawn larger.
+// Spot is one instant on an [Axis]; a spot with a label is drawn larger and leads somewhere.
 type Spot struct {
 	X      string
+	Title  text.Text
 	Label  text.Text
 	Anchor string // start or end: on which side of the spot the label is
+	URL    string
+}
+
+// UpcomingRow is one Schedule that falls due on an [Axis], and how often.
+type UpcomingRow struct {
+	At       Instant
+	Schedule Link
+	Project  string
+	Count    string
 }
 
 // Replica is one running instance.
@@ -264,6 +259,8 @@ type Schedule struct {
 	Zone        string
 	Sentences   []Sentence
 	Reason      text.Text // why it is blocked or disabled, whole
+	Pause       []Pair    // who holds it back, since when and why; none when nobody does
+	Timing      Timing
 	Occurrences []Occurrence
 	Account     Account
 	NoNext      Empty
@@ -273,6 +270,22 @@ type Schedule struct {
 	NoRuns      Empty
 	AllRuns     string
 	Markdown    text.Text
+}
+
+// Timing is what a Trigger's content says about time, explained.
+type Timing struct {
+	Words   text.Text
+	Fields  []CronField
+	Zone    string
+	Clock   text.Text // what a change of the clock does
+	Misfire text.Text // the policy
+	Late    text.Text // what it means
+}
+
+// CronField is one field of a cron expression.
+type CronField struct {
+	Name  text.Text
+	Value string
 }
 
 // Occurrence is one instant to come.
@@ -294,7 +307,8 @@ type Account struct {
 	Ranges     []NavLink
 	Action     string // where the form with a range of its own goes
 	From, To   string // that form's values
-	JSON       string
+	JSON, CSV  string
+	Lane       Lane
 	Sentences  []Sentence
 	Since      Instant
 	Until      Instant
@@ -310,6 +324,7 @@ type Account struct {
 // AccountRow is one instant, or several in succession that met the same end, or a time without replicas between them.
 type AccountRow struct {
 	Spell       Spell // if it is one, the rest is empty
+	Anchor      string
 	Loud        bool
 	Local       []text.Text // in the Trigger's zone; none when that is UTC
 	First, Last Instant
@@ -328,6 +343,7 @@ type AccountRow struct {
 // Each is one instant of several in an [AccountRow].
 type Each struct {
 	At     Instant
+	Anchor string
 	Run    Link
 	Status Status
 }

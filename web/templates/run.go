@@ -79,13 +79,6 @@ type Mark struct {
 	Title text.Text
 }
 
-// Tick is a round time since the beginning.
-type Tick struct {
-	X      string
-	Anchor string // start, middle or end: how its words stand to it
-	Text   text.Text
-}
-
 // Family is a retry family as a tree: the Run that everything is a retry of first, each retry below its source.
 type Family struct {
 	Sentence Sentence

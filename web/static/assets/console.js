@@ -12,8 +12,7 @@
   const words = document.getElementById('words').dataset;
   const say = (message, word) => message.replace('%s', word);
 
-  // Relative times grow older with the page. The server's clock said how long ago it was when it said so; only what has
-  // passed since is added.
+  // Relative times grow older with the page. The server's clock gave the first one; only what has passed since is added.
   const steps = [[86400, words.d], [3600, words.h], [60, words.min], [1, words.s]];
   const span = (seconds) => {
     const at = steps.findIndex(([size]) => seconds >= size);
@@ -23,14 +22,16 @@
     return rest ? whole + ' ' + say(next[1], rest) : whole;
   };
   const age = (root = document) => {
-    for (const el of all('[data-when]', root)) {
-      const ago = (Date.now() - el.dataset.when) / 1000;
+    if (document.hidden) return;
+    for (const el of all('[data-ago]', root)) {
+      el.seen ??= performance.now();
+      if (el.said !== el.dataset.ago) { el.said = el.dataset.ago; el.seen = performance.now(); }
+      const ago = Number(el.said) + (performance.now() - el.seen) / 1000;
       const text = Math.abs(ago) < 1 ? words.now : ago > 0 ? say(words.ago, span(ago)) : say(words.in, span(-ago));
       if (el.textContent !== text) el.textContent = text;
     }
   };
-  const localise = (root, said) => {
-    for (const el of all('[data-ago]', root)) el.dataset.when = said - Number(el.dataset.ago) * 1000;
+  const localise = (root = document) => {
     for (const el of all('time[datetime]:not([data-zone])', root)) {
       const date = new Date(el.dateTime);
       if (Number.isNaN(date.getTime()) || el.title) continue;
@@ -39,15 +40,15 @@
     }
     for (const el of all('[data-viewer-zone]', root)) {
       el.textContent = say(words.you, Intl.DateTimeFormat().resolvedOptions().timeZone);
-      el.closest('table')?.classList.add('has-viewer');
+      el.closest('table').classList.add('has-viewer');
     }
     if (navigator.clipboard) for (const button of all('button[data-copy]', root)) button.hidden = false;
     age(root);
   };
-  localise(document, Date.now());
-  setInterval(() => { if (!document.hidden) age(); }, 1000);
+  localise();
+  setInterval(age, 1000);
   document.addEventListener('visibilitychange', () => age());
-  document.addEventListener('console:new', ({ detail }) => localise(detail.root, detail.at)); // what live.js was sent
+  document.addEventListener('console:new', (event) => localise(event.detail));
 
   // Copy buttons are hidden without a script, or without a clipboard to copy to.
   document.addEventListener('click', async (event) => {
@@ -118,7 +119,6 @@
   const keys = {
     '/': () => (document.querySelector('main [data-search]') ?? document.querySelector('[data-search]'))?.focus(),
     '?': () => help?.showModal(),
-    '.': () => document.querySelector('[data-news]:not([hidden])')?.click(),
     j: () => move(1),
     k: () => move(-1),
     g: () => { going = Date.now(); },
