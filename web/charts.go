@@ -24,9 +24,9 @@ func backlogEnd(nowMS int64) int64 { return hourEnd(nowMS) - 3000 }
 // percent is a length as SVG wants it.
 func percent(part, whole float64) string {
 	if whole == 0 {
-		return "0%"
+		return "0.00%"
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(fmt.Sprintf("%.2f", 100*part/whole), "0"), ".0") + "%"
+	return fmt.Sprintf("%.2f%%", 100*part/whole)
 }
 
 // A lastHour makes the charts of the last hour.

@@ -159,7 +159,7 @@ func TestUpcomingHasARowForEachSchedule(t *testing.T) {
 			named = append(named, x.X+" "+x.Label.String()+" "+x.URL)
 		}
 	}
-	if len(named) != 1 || named[0] != "50% once in 30 min /schedules/ops/once" {
+	if len(named) != 1 || named[0] != "50.00% once in 30 min /schedules/ops/once" {
 		t.Errorf("named spots = %v", named)
 	}
 }
