@@ -264,3 +264,18 @@ func TestNewerFillsTheNewestPage(t *testing.T) {
 		}
 	}
 }
+
+// Of several retries of one Run the newest counts, and only to who may see it.
+func TestNewestRetries(t *testing.T) {
+	w := newWorld(t)
+	source, other := w.admit(0), w.admit(1e9)
+	newer := retryOf(t, w.super, source, uuid.New(), run.Succeeded, w.nowMS-10)
+	retryOf(t, w.super, source, uuid.New(), run.Failed, w.nowMS-20)
+	got, err := run.NewestRetries(t.Context(), w.super, []string{"ops"}, []uuid.UUID{source, other})
+	if diff := cmp.Diff(map[uuid.UUID]run.LaterRun{source: {ID: newer, Status: run.Succeeded}}, got); err != nil || diff != "" {
+		t.Errorf("NewestRetries() = %v (-want +got)\n%s", err, diff)
+	}
+	if got, err := run.NewestRetries(t.Context(), w.super, []string{"growth"}, []uuid.UUID{source}); err != nil || len(got) > 0 {
+		t.Errorf("NewestRetries(by a reader of growth) = %v, %v, want none", got, err)
+	}
+}
