@@ -42,7 +42,15 @@ func (s *server) audit(c echo.Context) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	filter, after, err := auditFilter(q, v)
+	filter, err := auditFilter(q, v)
+	if err != nil {
+		return reply{}, err
+	}
+	found := reply{rows: s.auditTable(filter)}
+	if s.mediumOf(c) == asCSV {
+		return found, nil
+	}
+	after, err := place("after", q, pg.ParseCursor)
 	if err != nil {
 		return reply{}, err
 	}
@@ -50,56 +58,67 @@ func (s *server) audit(c echo.Context) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	next := ""
-	if list.Next != nil {
-		next = s.links.url(auditPath+".json", with(q, "after", list.Next.String()))
+	found.json = func() any {
+		return auditJSON{NowMS: v.nowMS, Events: nonNil(list.Events), Next: onwards(s.links, auditPath+".json", q, "after", list.Next)}
 	}
-	return reply{
-		json: func() any { return auditJSON{NowMS: v.nowMS, Events: nonNil(list.Events), Next: next} },
-		page: func() templ.Component { return templates.AuditPage(s.auditPage(c, v, q, list)) },
-		rows: s.auditTable(filter),
-	}, nil
+	found.page = func() templ.Component { return templates.AuditPage(s.auditPage(c, v, q, list)) }
+	return found, nil
 }
 
-func auditFilter(q url.Values, v viewer) (f policy.AuditFilter, _ *pg.Cursor, err error) {
+func auditFilter(q url.Values, v viewer) (f policy.AuditFilter, err error) {
 	f = policy.AuditFilter{Scope: policy.Scope{Projects: v.sees(q.Get("project"))}, Action: q.Get("action")}
 	if f.Outcome, err = oneOf("outcome", q.Get("outcome"), []policy.Outcome{policy.Allowed, policy.Denied}); err != nil {
-		return f, nil, err
+		return f, err
 	}
 	if f.SinceMS, err = moment("since", q.Get("since"), v.nowMS); err != nil {
-		return f, nil, err
+		return f, err
 	}
-	for name, id := range map[string]*uuid.UUID{"run": &f.Run, "user": &f.User} {
-		if given := q.Get(name); given != "" {
-			if *id, err = uuid.Parse(given); err != nil || id.String() != given {
-				return f, nil, badQuery(text.Of("The parameter %s is not an id.", name))
-			}
-		}
+	if f.Run, err = anID("run", q.Get("run")); err != nil {
+		return f, err
 	}
-	if q.Get("after") == "" {
-		return f, nil, nil
+	f.User, err = anID("user", q.Get("user"))
+	return f, err
+}
+
+// anID reads an id written whole; empty is none.
+func anID(name, given string) (uuid.UUID, error) {
+	if given == "" {
+		return uuid.Nil, nil
 	}
-	after, err := pg.ParseCursor(q.Get("after"))
-	if err != nil {
-		return f, nil, badQuery(text.Of("The parameter after is not a place in the audit. Take it from a page's own link."))
+	id, err := uuid.Parse(given)
+	if err != nil || id.String() != given {
+		return uuid.Nil, badQuery(text.Of("The parameter %s is not an id.", name))
 	}
-	return f, &after, nil
+	return id, nil
 }
 
 func (s *server) auditPage(c echo.Context, v viewer, q url.Values, list policy.AuditPage) templates.Audit {
-	page := templates.Audit{Page: s.page(c, text.Of("Audit"), "", v.nowMS), Action: s.links.url(auditPath, nil),
-		Projects: projectOptions(v, q.Get("project")), Since: sinceOptions(q.Get("since")), Run: visible(q.Get("run")),
-		Outcomes: outcomeOptions(q.Get("outcome")),
-		Actions:  actionOptions(q.Get("action")), Rows: s.auditRows(list.Events, v.nowMS), Filtered: len(filters(q)) > 0,
+	page := templates.Audit{Page: s.page(c, text.Of("Audit"), auditPath, v.nowMS), Filters: s.filterForm(auditPath, q),
+		Projects: projectOptions(v, q.Get("project")), Since: visible(q.Get("since")), Ago: times(), Run: visible(q.Get("run")),
+		Outcomes: outcomeOptions(q.Get("outcome")), User: q.Get("user"),
+		Actions: actionOptions(q.Get("action")), Rows: s.auditRows(list.Events, v.nowMS),
+		Pages: templates.Pages{On: onwards(s.links, auditPath, q, "after", list.Next)},
 		Empty: templates.Empty{Why: text.Of("Nothing is on record here."), What: text.Of("Every retry and stop, allowed or refused, and every role that is given or taken, leaves a row.")}}
-	page.JSON = s.links.url(auditPath+".json", q)
-	if list.Next != nil {
-		page.Older = s.links.url(auditPath, with(q, "after", list.Next.String()))
-	}
+	page.JSON, page.CSV = s.links.url(auditPath+".json", q), s.links.url(auditPath+".csv", filters(q))
 	if q.Get("after") != "" {
-		page.Newest = s.links.url(auditPath, with(q, "after", ""))
+		page.Pages.First = s.links.url(auditPath, without(q, "after"))
 	}
+	s.auditOfUser(&page, q, list.Events)
 	return page
+}
+
+// auditOfUser says whose events are shown, as far as one of them names the user, and how to see everybody's.
+func (s *server) auditOfUser(page *templates.Audit, q url.Values, list []policy.AuditRecord) {
+	if page.User == "" {
+		return
+	}
+	page.UserName, page.Everybody = page.User, s.links.url(auditPath, without(q, "user", "after"))
+	for _, e := range list {
+		if e.Actor.UserID != nil && e.Actor.UserID.String() == page.User && e.Actor.Name != "" {
+			page.UserName = shorten(visible(e.Actor.Name), listName)
+			return
+		}
+	}
 }
 
 func outcomeOptions(selected string) []templates.Option {
@@ -135,7 +154,10 @@ var outcomeStatuses = map[policy.Outcome]templates.Status{
 
 func (s *server) auditRow(e policy.AuditRecord, nowMS int64) templates.AuditRow {
 	row := templates.AuditRow{At: instant(e.CreatedAtMS, nowMS), Action: e.Action, Outcome: outcomeStatuses[e.Outcome], Reason: strings.ReplaceAll(string(e.Reason), "_", " "),
-		Actor: shorten(visible(e.Actor.Name), listName), From: text.Data(e.Actor.Peer), Project: e.ProjectID, Words: linked(e.Words), Facts: auditFacts(e)}
+		Actor: templates.Link{Text: text.Data(shorten(visible(e.Actor.Name), listName))}, From: text.Data(e.Actor.Peer), Project: e.ProjectID, Words: linked(e.Words), Facts: auditFacts(e)}
+	if e.Actor.UserID != nil {
+		row.Actor.URL = s.links.url(auditPath, url.Values{"user": {e.Actor.UserID.String()}})
+	}
 	if e.Actor.Claimed != "" {
 		row.From = text.Of("%s by way of %s", e.Actor.Claimed, e.Actor.Peer)
 	}

@@ -67,7 +67,7 @@ func (s *server) managed(c echo.Context, d deed) (managed, error) {
 	if err != nil {
 		return m, err
 	}
-	if m.viewer, err = s.readViewer(ctx, m.session.UserID, policy.Read); err != nil {
+	if m.viewer, err = s.readViewer(c, m.session.UserID, policy.Read); err != nil {
 		return m, err
 	}
 	if m.run, err = run.Get(ctx, s.DB, m.viewer.sees(""), id); err != nil {

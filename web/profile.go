@@ -42,6 +42,7 @@ func (s *server) profile(c echo.Context) error {
 	if f.access, err = policy.ReadAccess(ctx, s.DB, session.UserID); err != nil {
 		return err
 	}
+	c.Set(accessKey, f.access)
 	if f.devices, err = s.Identity.Sessions.List(ctx, session.UserID); err != nil {
 		return err
 	}

@@ -53,6 +53,7 @@ func isEmbedded(c echo.Context) bool { return c.QueryParam(viewParameter) == emb
 func filters(q url.Values) url.Values {
 	chosen := nonEmpty(q)
 	chosen.Del("after")
+	chosen.Del("before")
 	chosen.Del(viewParameter)
 	return chosen
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/oidc"
+	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/static"
 	"github.com/qinglong/console/web/templates"
@@ -18,14 +19,18 @@ import (
 // compressible is the size from which compressing saves a packet.
 const compressible = 1400
 
-// sections are the main navigation, in its order; the key follows g.
+// sections are the main navigation, in its order; the key follows g. One leads where not everybody may go: those who may
+// not are not shown it.
 var sections = []struct {
 	text      text.Text
 	path, key string
+	need      policy.Permission
 }{
-	{text.Of("Overview"), "/", "o"},
-	{text.Of("Schedules"), "/schedules", "s"},
-	{text.Of("Runs"), "/runs", "r"},
+	{text.Of("Overview"), "/", "o", policy.Read},
+	{text.Of("Schedules"), schedulesPath, "s", policy.Read},
+	{text.Of("Claims"), claimsPath, "c", policy.Read},
+	{text.Of("Runs"), runsPath, "r", policy.Read},
+	{text.Of("Audit"), auditPath, "a", policy.ReadAudit},
 }
 
 // page is what surrounds a page's content; in is the path of the section it belongs to, if any; signed out, there is no
@@ -47,7 +52,11 @@ func (s *server) page(c echo.Context, title text.Text, in string, nowMS int64) t
 		return p
 	}
 	p.Search, p.Who = s.links.url(searchPath, nil), templates.Who{Name: userName(session), URL: s.links.url(profilePath, nil), SignOut: s.links.url(signOutPath, nil)}
+	access, _ := c.Get(accessKey).(policy.Access) // a page made from memory knows none
 	for _, x := range sections {
+		if x.need != policy.Read && !access.Somewhere(x.need) {
+			continue
+		}
 		p.Nav = append(p.Nav, templates.NavLink{Text: x.text, URL: s.links.url(x.path, nil), Key: x.key, Current: x.path == in})
 	}
 	return p

@@ -74,3 +74,11 @@ func (s *server) answer(read readingFunc) echo.HandlerFunc {
 		return writeHTML(c, http.StatusOK, found.page())
 	}
 }
+
+// nonNil makes an empty list [] in JSON.
+func nonNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

@@ -91,8 +91,9 @@ func (r route) framable() bool { return r.method != http.MethodPost && r.need ==
 
 func (s *server) routes() []route {
 	list := slices.Concat(
-		listing("/schedules", "schedules", reading, s.answer(s.schedules), schedulesQuery),
-		listing("/runs", "runs", reading, s.answer(s.runs), runsQuery),
+		listing(schedulesPath, "schedules", reading, s.answer(s.schedules), schedulesQuery),
+		listing(runsPath, "runs", reading, s.answer(s.runs), runsQuery),
+		listing(claimsPath, "claims", reading, s.answer(s.claimsNow), nil),
 		listing(auditPath, "audit", need(policy.ReadAudit), s.answer(s.audit), auditQuery),
 		s.accounts(),
 	)
@@ -101,6 +102,7 @@ func (s *server) routes() []route {
 		onGet("/schedules/:project/:trigger", reading, s.answer(s.schedule)).named("schedule", scheduleQuery...).kept(),
 		onGet("/runs/:id", reading, s.answer(s.run)).named("run", runQuery...).kept(),
 		onGet("/go/mutation/:id", reading, s.answer(s.mutation)).named("mutation"),
+		onGet(goRunPath, reading, s.goRun).named("go", goRunQuery...),
 		onGet(searchPath, reading, s.answer(s.search)).named("search", "q"),
 
 		onGet("/runs/:id/retry", need(policy.RetryRun), s.retry).named("retry"),

@@ -4,8 +4,8 @@ import (
 	"context"
 	"iter"
 	"net/url"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/a-h/templ"
 	"github.com/labstack/echo/v4"
@@ -16,15 +16,27 @@ import (
 	"github.com/qinglong/console/web/templates"
 )
 
-const pageSize = 50
+const (
+	pageSize = 50
+	runsPath = "/runs"
+)
 
-var runsQuery = []string{"project", "status", "task", "trigger", "since", "until", "after"}
+var runsQuery = []string{"project", "status", "origin", "task", "trigger", "since", "until", "q", "after", "before"}
 
-// runsJSON is a list of Runs for a client. Next is the address of the following part, empty at the end.
+// runsJSON is a list of Runs for a client. Next is the address of the following part, which is older, and Prev that of
+// the one before; empty at an end.
 type runsJSON struct {
-	NowMS int64         `json:"nowMs"` // the database clock
-	Runs  []run.Summary `json:"runs"`
-	Next  string        `json:"next,omitempty"`
+	NowMS  int64                    `json:"nowMs"` // the database clock
+	Counts map[run.Status]run.Count `json:"counts"`
+	Runs   []run.Summary            `json:"runs"`
+	Next   string                   `json:"next,omitempty"`
+	Prev   string                   `json:"prev,omitempty"`
+}
+
+// runsFound are the Runs of one page, and how many there are of each status whatever statuses are asked for.
+type runsFound struct {
+	run.Page
+	counts map[run.Status]run.Count
 }
 
 func (s *server) runs(c echo.Context) (reply, error) {
@@ -36,182 +48,111 @@ func (s *server) runs(c echo.Context) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	filter, after, err := runFilter(q, v)
+	filter, err := runFilter(q, v)
 	if err != nil {
 		return reply{}, err
 	}
-	list, err := run.List(c.Request().Context(), s.DB, filter, after, pageSize)
+	found := reply{rows: s.runTable(filter)}
+	if s.mediumOf(c) == asCSV {
+		return found, nil
+	}
+	list, err := s.readRuns(c.Request().Context(), filter, q)
 	if err != nil {
 		return reply{}, err
 	}
-	older, next := "", ""
-	if list.Next != nil {
-		older = s.links.url("/runs", with(q, "after", list.Next.String()))
-		next = s.links.url("/runs.json", with(q, "after", list.Next.String()))
+	found.json = func() any {
+		return runsJSON{NowMS: v.nowMS, Counts: list.counts, Runs: nonNil(list.Runs), Next: onwards(s.links, runsPath+".json", q, "after", list.Next),
+			Prev: onwards(s.links, runsPath+".json", q, "before", list.Prev)}
 	}
-	return reply{
-		json: func() any { return runsJSON{NowMS: v.nowMS, Runs: nonNil(list.Runs), Next: next} },
-		page: func() templ.Component { return templates.RunsPage(s.runsPage(c, v, q, list.Runs, older)) },
-		rows: s.runTable(filter),
-	}, nil
+	found.page = func() templ.Component { return templates.RunsPage(s.runsPage(c, v, q, list)) }
+	return found, nil
+}
+
+// readRuns reads the page at the place that q names: after it, which is older, or before it.
+func (s *server) readRuns(ctx context.Context, f run.Filter, q url.Values) (found runsFound, err error) {
+	after, err := place("after", q, pg.ParseCursor)
+	if err != nil {
+		return found, err
+	}
+	before, err := place("before", q, pg.ParseCursor)
+	switch {
+	case err != nil:
+		return found, err
+	case after != nil && before != nil:
+		return found, badQuery(text.Of("Give either after or before."))
+	case before != nil:
+		found.Page, err = run.Newer(ctx, s.DB, f, *before, pageSize)
+	default:
+		found.Page, err = run.List(ctx, s.DB, f, after, pageSize)
+	}
+	if err != nil {
+		return found, err
+	}
+	found.counts, err = run.CountByStatus(ctx, s.DB, f)
+	return found, err
 }
 
 // runFilter reads what the query asks for, of what v sees.
-func runFilter(q url.Values, v viewer) (run.Filter, *pg.Cursor, error) {
-	f := run.Filter{Projects: v.sees(q.Get("project")), TaskID: q.Get("task"), TriggerID: q.Get("trigger")}
-	status, err := oneOf("status", q.Get("status"), run.RunStatuses())
-	if err != nil {
-		return f, nil, err
+func runFilter(q url.Values, v viewer) (f run.Filter, err error) {
+	f = run.Filter{Projects: v.sees(q.Get("project")), TaskID: q.Get("task"), TriggerID: q.Get("trigger"), Text: q.Get("q")}
+	if f.Statuses, err = anyOf("status", q.Get("status"), run.RunStatuses()); err != nil {
+		return f, err
 	}
-	if status != "" {
-		f.Statuses = []run.Status{status}
+	if f.Origin, err = oneOf("origin", q.Get("origin"), run.Origins()); err != nil {
+		return f, err
 	}
 	if f.SinceMS, err = moment("since", q.Get("since"), v.nowMS); err != nil {
-		return f, nil, err
+		return f, err
 	}
-	if f.UntilMS, err = moment("until", q.Get("until"), v.nowMS); err != nil {
-		return f, nil, err
-	}
-	if q.Get("after") == "" {
-		return f, nil, nil
-	}
-	after, err := pg.ParseCursor(q.Get("after"))
-	if err != nil {
-		return f, nil, badQuery(text.Of("The parameter after is not a place in the list. Take it from a page's own link."))
-	}
-	return f, &after, nil
+	f.UntilMS, err = moment("until", q.Get("until"), v.nowMS)
+	return f, err
 }
 
-func (s *server) runsPage(c echo.Context, v viewer, q url.Values, list []run.Summary, older string) templates.Runs {
+func (s *server) runsPage(c echo.Context, v viewer, q url.Values, list runsFound) templates.Runs {
 	page := templates.Runs{
-		Page: s.page(c, text.Of("Runs"), "/runs", v.nowMS), Action: s.links.url("/runs", nil),
-		Projects: projectOptions(v, q.Get("project")), Since: sinceOptions(q.Get("since")),
-		Task: visible(q.Get("task")), Trigger: visible(q.Get("trigger")), Until: visible(q.Get("until")),
-		Rows: s.runRows(list, v.nowMS), Older: older, Filtered: len(filters(q)) > 0,
+		Page: s.page(c, text.Of("Runs"), runsPath, v.nowMS), Filters: s.filterForm(runsPath, q), Projects: projectOptions(v, q.Get("project")),
+		Origins: originOptions(q.Get("origin")), Status: visible(q.Get("status")), Task: visible(q.Get("task")), Trigger: visible(q.Get("trigger")),
+		Since: visible(q.Get("since")), Until: visible(q.Get("until")), Ago: times(), Text: visible(q.Get("q")),
+		Chips: s.runChips(q, list.counts), Rows: s.runRows(list.Runs, v.nowMS),
+		Pages: templates.Pages{Back: onwards(s.links, runsPath, q, "before", list.Prev), On: onwards(s.links, runsPath, q, "after", list.Next)},
 	}
-	page.JSON = s.links.url("/runs.json", q)
-	for _, status := range run.RunStatuses() {
-		page.Statuses = append(page.Statuses, option(string(status), runStatuses[status].Word, q.Get("status")))
+	page.JSON, page.CSV = s.links.url(runsPath+".json", q), s.links.url(runsPath+".csv", filters(q))
+	if list.Prev != nil {
+		page.Pages.First = s.links.url(runsPath, without(q, "after", "before"))
 	}
-	page.Statuses = append([]templates.Option{{Text: text.Of("any")}}, page.Statuses...)
-	if q.Get("after") != "" {
-		page.Newest = s.links.url("/runs", with(q, "after", ""))
-	}
-	page.Empty = s.noRuns(page.Filtered || page.Newest != "")
+	page.Empty = s.noRuns(q, list)
 	return page
 }
 
-func (s *server) noRuns(filtered bool) templates.Empty {
-	if filtered {
-		return templates.Empty{Why: text.Of("No Run matches."), What: text.Of("The filters leave none: widen them, or look at every Run."),
-			Link: templates.Link{Text: text.Of("Every Run"), URL: s.links.runs()}}
+func (s *server) noRuns(q url.Values, list runsFound) templates.Empty {
+	every := templates.Link{Text: text.Of("Every Run"), URL: s.links.runs()}
+	switch {
+	case list.Next != nil:
+		return templates.Empty{Why: text.Of("None of the Runs looked at so far matches."), What: text.Of("There are more than are looked at in one go."),
+			Link: templates.Link{Text: text.Of("Look further"), URL: onwards(s.links, runsPath, q, "after", list.Next)}}
+	case len(filters(q)) > 0:
+		return templates.Empty{Why: text.Of("No Run matches."), What: text.Of("The filters leave none: widen them, or look at every Run."), Link: every}
+	case list.Prev != nil:
+		return templates.Empty{Why: text.Of("There is nothing older."), What: text.Of("The list ends before this place."), Link: every}
 	}
 	return templates.Empty{Why: text.Of("No Run has been admitted yet."), What: text.Of("A Run appears when a Trigger falls due. See when the next one does."),
-		Link: templates.Link{Text: text.Of("Schedules"), URL: s.links.url("/schedules", nil)}}
+		Link: templates.Link{Text: text.Of("Schedules"), URL: s.links.url(schedulesPath, nil)}}
 }
 
-func (s *server) runRows(list []run.Summary, nowMS int64) []templates.RunRow {
-	var rows []templates.RunRow
-	for _, r := range list {
-		rows = append(rows, s.runRow(r, nowMS))
+// runChips are the statuses, each with how many Runs it has, as choices of which any number may be taken.
+func (s *server) runChips(q url.Values, counts map[run.Status]run.Count) []templates.Chip {
+	chosen, _ := anyOf("status", q.Get("status"), run.RunStatuses()) // it was read before
+	chips := chipsOf(counts, run.RunStatuses())
+	for i, status := range run.RunStatuses() {
+		chips[i+1].Status, chips[i+1].Current = runStatuses[status], slices.Contains(chosen, status)
+		chips[i+1].URL = s.links.url(runsPath, with(without(q, "after", "before"), "status", toggled(chosen, status)))
 	}
-	return rows
+	chips[0].URL, chips[0].Current = s.links.url(runsPath, without(q, "status", "after", "before")), len(chosen) == 0
+	return chips
 }
 
-func (s *server) runRow(r run.Summary, nowMS int64) templates.RunRow {
-	row := templates.RunRow{
-		ID: shortID(r.ID, s.links.run(r.ID)), Status: runStatuses[r.Status], Reason: runReason(r).Map(brief),
-		Task:    templates.Link{Text: text.Data(shorten(visible(r.TaskName), listName)), URL: s.links.runs("project", r.ProjectID, "task", r.TaskID)},
-		Project: r.ProjectID, Created: instant(r.CreatedAtMS, nowMS), Duration: took(r.StartedAtMS, r.FinishedAtMS, nowMS),
-		Origin: templates.Link{Text: text.Of("retry")},
-	}
-	if r.TriggerID != nil {
-		row.Origin = templates.Link{Text: text.Data(*r.TriggerID), URL: s.links.schedule(r.ProjectID, *r.TriggerID)}
-	}
-	if late, ok := r.Late(); ok {
-		row.Lateness = duration(late)
-	}
-	return row
-}
-
-// runReason says why a Run is in its state, as far as it says so itself.
-func runReason(r run.Summary) text.Text {
-	var parts []text.Text
-	if r.ExitCode != nil && *r.ExitCode != 0 {
-		parts = append(parts, text.Of("exit %s", strconv.Itoa(*r.ExitCode)))
-	}
-	switch {
-	case r.ErrorSummary != nil:
-		parts = append(parts, text.Data(visible(*r.ErrorSummary)))
-	case r.ErrorCode != nil && len(parts) == 0:
-		parts = append(parts, text.Data(strings.ReplaceAll(*r.ErrorCode, "_", " ")))
-	}
-	return text.Join(text.Data(" · "), parts...)
-}
-
-// brief is as much of s as a list has room for.
-func brief(s string) string { return shorten(s, listText) }
-
-// took words how long something has run: so far, when it has not finished.
-func took(started, finished *int64, nowMS int64) text.Text {
-	switch {
-	case started == nil:
-		return text.Text{}
-	case finished == nil:
-		return text.Of("%s so far", duration(max(nowMS-*started, 0)))
-	}
-	return duration(*finished - *started)
-}
-
-func projectOptions(v viewer, selected string) []templates.Option {
-	options := []templates.Option{{Text: text.Of("all")}}
-	for _, p := range v.projects {
-		name := text.Data(shorten(visible(p.Name), 40))
-		if p.Archived {
-			name = text.Of("%s (archived)", name)
-		}
-		options = append(options, option(p.ID, name, selected))
-	}
-	return options
-}
-
-func sinceOptions(selected string) []templates.Option {
-	options := []templates.Option{{Text: text.Of("any time")}, option("-1h", text.Of("last hour"), selected),
-		option("-24h", text.Of("last 24 hours"), selected), option("-7d", text.Of("last 7 days"), selected)}
-	for _, o := range options {
-		if o.Selected || selected == "" {
-			return options
-		}
-	}
-	return append(options, option(selected, text.Of("since %s", visible(selected)), selected))
-}
-
-func option(value string, words text.Text, selected string) templates.Option {
-	return templates.Option{Value: value, Text: words, Selected: value == selected}
-}
-
-// with returns q with one value replaced.
-func with(q url.Values, name, value string) url.Values {
-	changed := url.Values{}
-	for k, v := range q {
-		changed[k] = v
-	}
-	changed.Set(name, value)
-	return changed
-}
-
-// nonNil makes an empty list [] in JSON.
-func nonNil[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
-}
-
-// publicURL is path, made by links, as somebody elsewhere opens it.
-func (s *server) publicURL(path string) string {
-	u := url.URL{Scheme: s.PublicURL.Scheme, Host: s.PublicURL.Host}
-	return u.String() + path
+func originOptions(selected string) []templates.Option {
+	return []templates.Option{{Text: text.Of("any")}, option(string(run.Scheduled), text.Of("scheduled"), selected), option(string(run.Retried), text.Of("retry"), selected)}
 }
 
 var runColumns = []string{"id", "project", "task", "task_revision", "task_name", "trigger", "scheduled_for", "retry_of", "status", "exit_code", "error_code",

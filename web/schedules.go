@@ -9,10 +9,13 @@ import (
 	"github.com/a-h/templ"
 	"github.com/labstack/echo/v4"
 
+	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/scheduler"
 	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
+
+const schedulesPath = "/schedules"
 
 var schedulesQuery = []string{"project", "state", "q", "after"}
 
@@ -35,9 +38,16 @@ func timing(p scheduler.Plan) timingJSON {
 
 // schedulesJSON is a list of Schedules. Next is the address of the following part, empty at the end.
 type schedulesJSON struct {
-	NowMS     int64          `json:"nowMs"`
-	Schedules []scheduleJSON `json:"schedules"`
-	Next      string         `json:"next,omitempty"`
+	NowMS     int64                         `json:"nowMs"`
+	Counts    map[scheduler.State]run.Count `json:"counts"`
+	Schedules []scheduleJSON                `json:"schedules"`
+	Next      string                        `json:"next,omitempty"`
+}
+
+// schedulesFound are the Schedules of one page, and how many there are in each state whatever state is asked for.
+type schedulesFound struct {
+	scheduler.Page
+	counts map[scheduler.State]run.Count
 }
 
 func (s *server) schedules(c echo.Context) (reply, error) {
@@ -49,86 +59,109 @@ func (s *server) schedules(c echo.Context) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	filter, after, err := scheduleFilter(q, v)
+	filter, err := scheduleFilter(q, v)
 	if err != nil {
 		return reply{}, err
 	}
-	list, err := scheduler.List(c.Request().Context(), s.DB, filter, after, pageSize)
+	found := reply{rows: s.scheduleTable(filter)}
+	if s.mediumOf(c) == asCSV {
+		return found, nil
+	}
+	list, err := s.readSchedules(c.Request().Context(), filter, q)
 	if err != nil {
 		return reply{}, err
 	}
-	later, next := "", ""
-	if list.Next != nil {
-		later = s.links.url("/schedules", with(q, "after", list.Next.String()))
-		next = s.links.url("/schedules.json", with(q, "after", list.Next.String()))
-	}
-	body := func() any {
-		body := schedulesJSON{NowMS: v.nowMS, Schedules: []scheduleJSON{}, Next: next}
-		for _, x := range list.Schedules {
-			plan, _ := x.Plan() // an unreadable one is listed without its timing
-			body.Schedules = append(body.Schedules, scheduleJSON{x, timing(plan)})
-		}
-		return body
-	}
-	return reply{json: body, rows: s.scheduleTable(filter), page: func() templ.Component {
-		return templates.SchedulesPage(s.schedulesPage(c, v, q, list.Schedules, later))
-	}}, nil
+	found.json = func() any { return s.schedulesJSON(v, q, list) }
+	found.page = func() templ.Component { return templates.SchedulesPage(s.schedulesPage(c, v, q, list)) }
+	return found, nil
 }
 
-func scheduleFilter(q url.Values, v viewer) (scheduler.Filter, *scheduler.Cursor, error) {
-	f := scheduler.Filter{Projects: v.sees(q.Get("project")), Text: q.Get("q")}
-	var err error
-	if f.State, err = oneOf("state", q.Get("state"), scheduler.States()); err != nil {
-		return f, nil, err
-	}
-	if q.Get("after") == "" {
-		return f, nil, nil
-	}
-	after, err := scheduler.ParseCursor(q.Get("after"))
+func scheduleFilter(q url.Values, v viewer) (f scheduler.Filter, err error) {
+	f = scheduler.Filter{Projects: v.sees(q.Get("project")), Text: q.Get("q")}
+	f.State, err = oneOf("state", q.Get("state"), scheduler.States())
+	return f, err
+}
+
+func (s *server) readSchedules(ctx context.Context, f scheduler.Filter, q url.Values) (found schedulesFound, err error) {
+	after, err := place("after", q, scheduler.ParseCursor)
 	if err != nil {
-		return f, nil, badQuery(text.Of("The parameter after is not a place in the list. Take it from a page's own link."))
+		return found, err
 	}
-	return f, &after, nil
+	if found.Page, err = scheduler.List(ctx, s.DB, f, after, pageSize); err != nil {
+		return found, err
+	}
+	found.counts, err = scheduler.CountByState(ctx, s.DB, f)
+	return found, err
 }
 
-func (s *server) schedulesPage(c echo.Context, v viewer, q url.Values, list []scheduler.Summary, later string) templates.Schedules {
+func (s *server) schedulesJSON(v viewer, q url.Values, list schedulesFound) schedulesJSON {
+	body := schedulesJSON{NowMS: v.nowMS, Counts: list.counts, Schedules: []scheduleJSON{}, Next: onwards(s.links, schedulesPath+".json", q, "after", list.Next)}
+	for _, x := range list.Schedules {
+		plan, _ := x.Plan() // an unreadable one is listed without its timing
+		body.Schedules = append(body.Schedules, scheduleJSON{x, timing(plan)})
+	}
+	return body
+}
+
+func (s *server) schedulesPage(c echo.Context, v viewer, q url.Values, list schedulesFound) templates.Schedules {
 	page := templates.Schedules{
-		Page: s.page(c, text.Of("Schedules"), "/schedules", v.nowMS), Action: s.links.url("/schedules", nil),
-		Projects: projectOptions(v, q.Get("project")), States: []templates.Option{{Text: text.Of("any")}},
-		Text: visible(q.Get("q")), Filtered: len(filters(q)) > 0, Later: later,
+		Page: s.page(c, text.Of("Schedules"), schedulesPath, v.nowMS), Filters: s.filterForm(schedulesPath, q),
+		Projects: projectOptions(v, q.Get("project")), State: visible(q.Get("state")), Text: visible(q.Get("q")),
+		Chips: s.scheduleChips(q, list.counts), Later: onwards(s.links, schedulesPath, q, "after", list.Next),
 	}
-	page.JSON = s.links.url("/schedules.json", q)
-	for _, state := range scheduler.States() {
-		page.States = append(page.States, option(string(state), scheduleStates[state].Word, q.Get("state")))
-	}
-	for _, x := range list {
+	page.JSON, page.CSV = s.links.url(schedulesPath+".json", q), s.links.url(schedulesPath+".csv", filters(q))
+	for _, x := range list.Schedules {
 		page.Rows = append(page.Rows, s.scheduleRow(x, v.nowMS))
 	}
 	if q.Get("after") != "" {
-		page.First = s.links.url("/schedules", with(q, "after", ""))
+		page.First = s.links.url(schedulesPath, without(q, "after"))
 	}
-	page.Empty = s.noSchedules(page.Filtered || page.First != "")
+	page.Empty = s.noSchedules(q, list)
 	return page
 }
 
-func (s *server) noSchedules(filtered bool) templates.Empty {
-	if filtered {
-		return templates.Empty{Why: text.Of("No Schedule matches."), What: text.Of("The filters leave none: widen them, or look at every Schedule."),
-			Link: templates.Link{Text: text.Of("Every Schedule"), URL: s.links.url("/schedules", nil)}}
+// scheduleChips are the states, of which one may be chosen. Choosing it again takes the choice back.
+func (s *server) scheduleChips(q url.Values, counts map[scheduler.State]run.Count) []templates.Chip {
+	chosen := scheduler.State(q.Get("state"))
+	rest := without(q, "state", "after")
+	chips := chipsOf(counts, scheduler.States())
+	chips[0].URL, chips[0].Current = s.links.url(schedulesPath, rest), chosen == ""
+	for i, state := range scheduler.States() {
+		chip := &chips[i+1]
+		chip.Status, chip.Current, chip.URL = scheduleStates[state], state == chosen, chips[0].URL
+		if !chip.Current {
+			chip.URL = s.links.url(schedulesPath, with(rest, "state", string(state)))
+		}
+	}
+	return chips
+}
+
+func (s *server) noSchedules(q url.Values, list schedulesFound) templates.Empty {
+	every := templates.Link{Text: text.Of("Every Schedule"), URL: s.links.url(schedulesPath, nil)}
+	switch {
+	case list.Next != nil:
+		return templates.Empty{Why: text.Of("None of the Schedules looked at so far matches."), What: text.Of("There are more than are looked at in one go."),
+			Link: templates.Link{Text: text.Of("Look further"), URL: onwards(s.links, schedulesPath, q, "after", list.Next)}}
+	case len(filters(q)) > 0 || q.Get("after") != "":
+		return templates.Empty{Why: text.Of("No Schedule matches."), What: text.Of("The filters leave none: widen them, or look at every Schedule."), Link: every}
 	}
 	return templates.Empty{Why: text.Of("No Trigger has been published."), What: text.Of("Give a Task a trigger in its manifest and publish it with console apply -f FILE.")}
 }
 
 func (s *server) scheduleRow(x scheduler.Summary, nowMS int64) templates.ScheduleRow {
 	row := templates.ScheduleRow{
-		Name:    templates.Link{Text: text.Data(x.TriggerID), URL: s.links.schedule(x.ProjectID, x.TriggerID)},
-		Project: x.ProjectID, Status: scheduleStates[x.State], Task: x.TaskID, Last: maybe(x.LastMS, nowMS), Claim: claimWords(x, nowMS),
+		Key: x.ProjectID + "/" + x.TriggerID, Name: templates.Link{Text: text.Data(x.TriggerID), URL: s.links.schedule(x.ProjectID, x.TriggerID)},
+		Project: x.ProjectID, Status: scheduleStates[x.State], Task: x.TaskID, Last: maybe(x.LastMS, nowMS), Reason: scheduleReason(x),
 	}
-	if x.State != scheduler.Disabled && x.State != scheduler.Paused {
+	switch x.State {
+	case scheduler.Paused:
+		row.Since = maybe(x.PausedMS, nowMS)
+		row.Paused = pausedAgo(x.PausedMS, nowMS)
+	case scheduler.Claimed:
+		row.Next, row.Left, row.LeftS = maybe(x.NextMS, nowMS), leftOf(x.ClaimExpires, nowMS), maybe(x.ClaimExpires, nowMS).Ago
+	case scheduler.Disabled:
+	default:
 		row.Next = maybe(x.NextMS, nowMS)
-	}
-	if x.BlockedReason != nil {
-		row.Reason = text.Data(shorten(visible(*x.BlockedReason), listText))
 	}
 	plan, err := x.Plan()
 	row.Words, row.Cron, row.Zone = plan.Words, plan.Written, plan.Timezone
@@ -141,16 +174,37 @@ func (s *server) scheduleRow(x scheduler.Summary, nowMS int64) templates.Schedul
 	return row
 }
 
-// claimWords says who holds a Schedule that is being decided, and for how long yet.
-func claimWords(x scheduler.Summary, nowMS int64) text.Text {
-	if x.State != scheduler.Claimed || x.ClaimOwner == nil || x.ClaimExpires == nil {
+// pausedAgo words how long ago a Schedule was paused.
+func pausedAgo(ms *int64, nowMS int64) text.Text {
+	if ms == nil {
 		return text.Text{}
 	}
-	return text.Of("held by %s, %s left", shorten(visible(*x.ClaimOwner), 40), duration(max(*x.ClaimExpires-nowMS, 0)))
+	return text.Of("paused %s ago", coarse(max(nowMS-*ms, 0)))
+}
+
+// leftOf words how long it is until a moment, which may have passed since it was read.
+func leftOf(ms *int64, nowMS int64) text.Text {
+	if ms == nil {
+		return text.Text{}
+	}
+	return text.Of("%s left", coarse(max(*ms-nowMS, 0)))
+}
+
+// scheduleReason says why a Schedule is in its state, as far as there is more to say than the state itself.
+func scheduleReason(x scheduler.Summary) text.Text {
+	switch {
+	case x.State == scheduler.Paused && x.PausedBy != nil && x.PauseReason != nil:
+		return text.Of("by %s: %s", shorten(visible(*x.PausedBy), 40), shorten(visible(*x.PauseReason), listText))
+	case x.State == scheduler.Claimed && x.ClaimOwner != nil:
+		return text.Of("held by %s", shorten(visible(*x.ClaimOwner), 40))
+	case x.BlockedReason != nil:
+		return text.Data(shorten(visible(*x.BlockedReason), listText))
+	}
+	return text.Text{}
 }
 
 var scheduleColumns = []string{"project", "trigger", "trigger_revision", "state", "blocked_reason", "task", "task_revision", "cron", "timezone", "misfire",
-	"next", "last", "last_run", "last_run_status", "claim_owner", "claim_expires"}
+	"next", "last", "last_run", "last_run_status", "claim_owner", "claim_expires", "paused_by", "paused_at", "pause_reason"}
 
 // scheduleTable is every Schedule that f lets through, for an export.
 func (s *server) scheduleTable(f scheduler.Filter) func(context.Context) iter.Seq2[[]string, error] {
@@ -162,7 +216,7 @@ func (s *server) scheduleTable(f scheduler.Filter) func(context.Context) iter.Se
 			plan, _ := x.Plan() // an unreadable one is listed without its timing
 			return []string{x.ProjectID, x.TriggerID, strconv.FormatInt(x.Revision, 10), string(x.State), optional(x.BlockedReason), x.TaskID,
 				strconv.FormatInt(x.TaskRevision, 10), plan.Written, plan.Timezone, plan.Misfire, cellTime(x.NextMS), cellTime(x.LastMS), optional(x.LastRunID),
-				optional(x.LastRunStatus), optional(x.ClaimOwner), cellTime(x.ClaimExpires)}
+				optional(x.LastRunStatus), optional(x.ClaimOwner), cellTime(x.ClaimExpires), optional(x.PausedBy), cellTime(x.PausedMS), optional(x.PauseReason)}
 		})
 	}
 }

@@ -132,3 +132,9 @@ func (s *server) static(c echo.Context) error {
 	}
 	return echo.ErrNotFound
 }
+
+// publicURL is path, made by links, as somebody elsewhere opens it.
+func (s *server) publicURL(path string) string {
+	u := url.URL{Scheme: s.PublicURL.Scheme, Host: s.PublicURL.Host}
+	return u.String() + path
+}

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"net/http"
 	"strings"
 
@@ -22,15 +21,17 @@ type viewer struct {
 	nowMS    int64
 }
 
+// accessKey is where a request keeps what its user may do, for the navigation of its page.
+const accessKey = "access"
+
 // viewer reads what the session's user may do now. That they may do nowhere what the route needs is an error.
 func (s *server) viewer(c echo.Context) (viewer, error) {
-	ctx := c.Request().Context()
-	session, err := oidc.Current(ctx)
+	session, err := oidc.Current(c.Request().Context())
 	if err != nil {
 		return viewer{}, err
 	}
 	needed := policy.Permission(s.routeOf(c).need)
-	v, err := s.readViewer(ctx, session.UserID, needed)
+	v, err := s.readViewer(c, session.UserID, needed)
 	if err == nil && len(v.projects) == 0 {
 		err = s.noRole(session, v.access, needed)
 	}
@@ -38,10 +39,12 @@ func (s *server) viewer(c echo.Context) (viewer, error) {
 }
 
 // readViewer reads what a user may do, and in which Projects they may do what is needed; that may be none.
-func (s *server) readViewer(ctx context.Context, user uuid.UUID, needed policy.Permission) (v viewer, err error) {
+func (s *server) readViewer(c echo.Context, user uuid.UUID, needed policy.Permission) (v viewer, err error) {
+	ctx := c.Request().Context()
 	if v.access, err = policy.ReadAccess(ctx, s.DB, user); err != nil {
 		return viewer{}, err
 	}
+	c.Set(accessKey, v.access)
 	if !v.access.Active {
 		return viewer{}, &oidc.Ended{Reason: string(policy.UserDisabled)} // since the session was read
 	}

@@ -68,6 +68,16 @@ func (a Access) Visible() []string {
 	return slices.DeleteFunc(visible, func(id string) bool { return !a.Decide(id, Read).Allowed })
 }
 
+// Somewhere reports whether the User may do p in any Project at all.
+func (a Access) Somewhere(p Permission) bool {
+	for project := range a.Bindings {
+		if a.Decide(project, p).Allowed {
+			return true
+		}
+	}
+	return false
+}
+
 // Reason is why something is refused: a stable word, also the audit's.
 type Reason string
 

@@ -167,6 +167,7 @@ type Replica struct {
 
 // Claim is one live claim.
 type Claim struct {
+	Key      string
 	Owner    string
 	Schedule Link
 	Project  string
@@ -174,6 +175,7 @@ type Claim struct {
 	Version  string
 	Acquired Instant
 	Left     text.Text
+	Drain    Drain
 }
 
 // RunRow is one line of a list of Runs.
@@ -187,23 +189,26 @@ type RunRow struct {
 	Created  Instant
 	Lateness text.Text
 	Duration text.Text
+	SoFar    string // seconds since it started, of one that has not ended
 }
 
 // Runs is the list of Runs.
 type Runs struct {
 	Page
-	Action   string // where the filter form goes
+	Filters  FilterForm
 	Projects []Option
-	Statuses []Option
-	Since    []Option
+	Origins  []Option
+	Status   string // those chosen, for the form to carry
 	Task     string
 	Trigger  string
-	Until    string // kept when it came with the URL
-	Filtered bool
+	Since    string
+	Until    string
+	Ago      []Option // what Since and Until may be, besides any other
+	Text     string
+	Chips    []Chip
 	Rows     []RunRow
 	Empty    Empty
-	Older    string
-	Newest   string
+	Pages    Pages
 }
 
 // Pair is one line of a description. A part that is not there is empty.
@@ -221,11 +226,11 @@ type Pair struct {
 // Schedules is the list of Schedules.
 type Schedules struct {
 	Page
-	Action   string
+	Filters  FilterForm
 	Projects []Option
-	States   []Option
+	State    string // the one chosen, for the form to carry
 	Text     string
-	Filtered bool
+	Chips    []Chip
 	Rows     []ScheduleRow
 	Empty    Empty
 	Later    string
@@ -234,18 +239,22 @@ type Schedules struct {
 
 // ScheduleRow is one line of the list of Schedules.
 type ScheduleRow struct {
+	Key     string
 	Name    Link
 	Project string
 	Status  Status
-	Reason  text.Text
+	Reason  text.Text // why it is blocked, who paused it and why, who holds it
+	Left    text.Text // for how long who holds it does yet
+	LeftS   string    // the same in seconds, negative
 	Task    string
 	Words   text.Text
 	Cron    string
 	Zone    string
 	Next    Instant
+	Since   Instant   // when it was paused, if it is
+	Paused  text.Text // how long ago that was
 	Last    Instant
 	LastRun RunRow
-	Claim   text.Text
 }
 
 // Schedule is one Schedule.

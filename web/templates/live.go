@@ -40,8 +40,8 @@ func live(name string) templ.Component {
 	})
 }
 
-// relative is what grows older by itself in the reader's browser, and so is no change.
-var relative = regexp.MustCompile(`<span class="rel" data-ago="[^"]*">[^<]*</span>`)
+// relative is what grows older, or drains, by itself in the reader's browser, and so is no change.
+var relative = regexp.MustCompile(`<span class="rel" data-ago="[^"]*"( data-as="[^"]*")?>[^<]*</span>|<rect class="left"[^>]*>`)
 
 // State names what f shows in one line, apart from how long ago it was: name=hash, in the order of the names. It is the
 // id of a stream's event, and so what a reader that comes again has seen.

@@ -83,18 +83,19 @@ type Report struct {
 // Audit is the list of what was allowed and refused.
 type Audit struct {
 	Page
-	Action   string
-	Projects []Option
-	Outcomes []Option
-	Actions  []Option
-	Since    []Option
-	Run      string
-	Filtered bool
-	Clear    string
-	Rows     []AuditRow
-	Empty    Empty
-	Older    string
-	Newest   string
+	Filters   FilterForm
+	Projects  []Option
+	Outcomes  []Option
+	Actions   []Option
+	Since     string
+	Ago       []Option
+	Run       string
+	User      string // the only one whose events are shown, for the form to carry
+	UserName  string
+	Everybody string // the same list of every user's
+	Rows      []AuditRow
+	Empty     Empty
+	Pages     Pages
 }
 
 // AuditRow is one event.
@@ -103,7 +104,7 @@ type AuditRow struct {
 	Action   string
 	Outcome  Status
 	Reason   string
-	Actor    string
+	Actor    Link // to what else they did
 	From     text.Text
 	Project  string
 	Run      ID

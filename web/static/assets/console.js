@@ -12,7 +12,8 @@
   const words = document.getElementById('words').dataset;
   const say = (message, word) => message.replace('%s', word);
 
-  // Relative times grow older with the page. The server's clock gave the first one; only what has passed since is added.
+  // Relative times grow older with the page. The server's clock said how long ago it was when it said so; only what has
+  // passed since is added. data-as says it in other words: so far, or left, which stops at nothing.
   const steps = [[86400, words.d], [3600, words.h], [60, words.min], [1, words.s]];
   const span = (seconds) => {
     const at = steps.findIndex(([size]) => seconds >= size);
@@ -22,16 +23,19 @@
     return rest ? whole + ' ' + say(next[1], rest) : whole;
   };
   const age = (root = document) => {
-    if (document.hidden) return;
-    for (const el of all('[data-ago]', root)) {
-      el.seen ??= performance.now();
-      if (el.said !== el.dataset.ago) { el.said = el.dataset.ago; el.seen = performance.now(); }
-      const ago = Number(el.said) + (performance.now() - el.seen) / 1000;
-      const text = Math.abs(ago) < 1 ? words.now : ago > 0 ? say(words.ago, span(ago)) : say(words.in, span(-ago));
+    for (const el of all('[data-when]', root)) {
+      const ago = (Date.now() - el.dataset.when) / 1000, { as } = el.dataset;
+      const text = as ? say(as, span(Math.max(0, Number(el.dataset.ago) < 0 ? -ago : ago)))
+        : Math.abs(ago) < 1 ? words.now : ago > 0 ? say(words.ago, span(ago)) : say(words.in, span(-ago));
       if (el.textContent !== text) el.textContent = text;
     }
+    for (const el of all('[data-ends]', root)) { // a bar drains as its claim runs out
+      el.setAttribute('width', Math.max(0, Math.min(100, (el.dataset.ends - Date.now()) / 10 / el.dataset.of)).toFixed(2) + '%');
+    }
   };
-  const localise = (root = document) => {
+  const localise = (root, said) => {
+    for (const el of all('[data-ago]', root)) el.dataset.when = said - Number(el.dataset.ago) * 1000;
+    for (const el of all('[data-drains]', root)) el.dataset.ends = said + Number(el.dataset.drains) * 1000;
     for (const el of all('time[datetime]:not([data-zone])', root)) {
       const date = new Date(el.dateTime);
       if (Number.isNaN(date.getTime()) || el.title) continue;
@@ -40,15 +44,15 @@
     }
     for (const el of all('[data-viewer-zone]', root)) {
       el.textContent = say(words.you, Intl.DateTimeFormat().resolvedOptions().timeZone);
-      el.closest('table').classList.add('has-viewer');
+      el.closest('table')?.classList.add('has-viewer');
     }
     if (navigator.clipboard) for (const button of all('button[data-copy]', root)) button.hidden = false;
     age(root);
   };
-  localise();
-  setInterval(age, 1000);
+  localise(document, Date.now());
+  setInterval(() => { if (!document.hidden) age(); }, 1000);
   document.addEventListener('visibilitychange', () => age());
-  document.addEventListener('console:new', (event) => localise(event.detail));
+  document.addEventListener('console:new', ({ detail }) => localise(detail.root, detail.at)); // what live.js was sent
 
   // Copy buttons are hidden without a script, or without a clipboard to copy to.
   document.addEventListener('click', async (event) => {
@@ -119,6 +123,7 @@
   const keys = {
     '/': () => (document.querySelector('main [data-search]') ?? document.querySelector('[data-search]'))?.focus(),
     '?': () => help?.showModal(),
+    '.': () => document.querySelector('[data-news]:not([hidden])')?.click(),
     j: () => move(1),
     k: () => move(-1),
     g: () => { going = Date.now(); },
