@@ -41,7 +41,7 @@ func (s *server) mediumOf(c echo.Context) medium {
 		return asJSON
 	case strings.Contains(accept, "text/html"): // browsers ask for it, and for everything else
 		return asHTML
-	case r.live && strings.Contains(accept, "text/event-stream"):
+	case r.live && c.Request().Method == http.MethodGet && strings.Contains(accept, "text/event-stream"):
 		return asStream
 	case strings.Contains(accept, "json"):
 		return asJSON

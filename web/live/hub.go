@@ -16,7 +16,7 @@ import (
 
 // How many streams there may be.
 const (
-	PerUser    = 8 // one a tab
+	PerUser    = 5 // one a tab, and one connection fewer than a browser opens to a host by HTTP/1.1: a further page can still be had
 	PerReplica = 512
 )
 
