@@ -187,7 +187,7 @@ func TestSearchPage(t *testing.T) {
 		{"", []string{"Nothing is looked for yet.", "autofocus"}},
 		{"?q=+n+", []string{"That is too short to look for.", "at least two characters"}},
 		{"?q=zzz", []string{"Nothing matches in the Projects you may see."}},
-		{"?q=night", []string{`<h2 id="triggers">`, `href="/x/schedules/ops/nightly"`, `href="/x/runs?project=ops&amp;trigger=nightly"`, `href="/x/runs?q=night"`}},
+		{"?q=night", []string{`<h2 id="triggers">`, `href="/x/schedules/ops/nightly"`, `href="/x/runs?project=ops&amp;trigger=nightly"`, `href="/x/runs?q=night"`, `href="/x/search.json?q=night"`}},
 		{"?q=REPORT", []string{`<h2 id="tasks">`, "report in ops", `href="/x/runs?project=ops&amp;task=report"`}},
 		{"?q=growth", []string{`<h2 id="projects">`, `href="/x/schedules?project=growth"`}},
 		{"?q=" + id, []string{`<h2 id="runs">`, `href="/x/runs/` + id, "failed"}},
@@ -195,7 +195,7 @@ func TestSearchPage(t *testing.T) {
 	}
 	for _, tt := range tests {
 		has(t, "GET /search"+tt.query, get(t, h, "/x/search"+tt.query), tt.says...)
-		if res := get(t, h, "/x/search"+tt.query, "Accept", "application/json"); res.StatusCode != http.StatusOK || !json.Valid([]byte(res.body)) || strings.Contains(res.body, ": null,\n  \"") {
+		if res := get(t, h, "/x/search.json"+tt.query); res.StatusCode != http.StatusOK || !json.Valid([]byte(res.body)) || strings.Contains(res.body, ": null,\n  \"") {
 			t.Errorf("GET /search%s as JSON = %d %s", tt.query, res.StatusCode, res.body)
 		}
 	}

@@ -104,6 +104,7 @@ func (s *server) routes() []route {
 		onGet("/go/mutation/:id", reading, s.answer(s.mutation)).named("mutation"),
 		onGet(goRunPath, reading, s.goRun).named("go", goRunQuery...),
 		onGet(searchPath, reading, s.answer(s.search)).named("search", "q"),
+		onGet(searchPath+".json", reading, s.answer(s.search)),
 
 		onGet("/runs/:id/retry", need(policy.RetryRun), s.retry).named("retry"),
 		onPost("/runs/:id/retry", need(policy.RetryRun), s.submitRetry),

@@ -60,7 +60,7 @@ func (s *server) find(ctx context.Context, v viewer, words string) (f searchFoun
 func (s *server) searchPage(c echo.Context, v viewer, q url.Values, f searchFound) templates.Search {
 	page := templates.Search{Page: s.page(c, text.Of("Search"), "", v.nowMS), Form: s.filterForm(searchPath, nil), Text: visible(strings.TrimSpace(q.Get("q"))), Empty: nothingFound(f)}
 	page.Form.Embed, page.Form.Button = q.Get(viewParameter), text.Of("Search")
-	page.JSON = s.links.url(searchPath, q)
+	page.JSON = s.links.url(searchPath+".json", q)
 	for _, g := range []templates.HitGroup{s.runHits(f, v.nowMS), s.triggerHits(f), s.taskHits(f), s.userHits(f), s.projectHits(f)} {
 		if len(g.Hits) > 0 {
 			page.Groups = append(page.Groups, g)
@@ -98,7 +98,7 @@ func (s *server) runHits(f searchFound, nowMS int64) templates.HitGroup {
 func (s *server) triggerHits(f searchFound) templates.HitGroup {
 	g := templates.HitGroup{ID: "triggers", Title: text.Of("Triggers")}
 	for _, t := range f.Triggers {
-		g.Hits = append(g.Hits, templates.Hit{Link: templates.Link{Text: text.Data(t.ID), URL: s.links.schedule(t.ProjectID, t.ID)}, Note: text.Of("in %s", t.ProjectID),
+		g.Hits = append(g.Hits, templates.Hit{Link: templates.Link{Text: text.Data(t.ID), URL: s.links.schedule(t.ProjectID, t.ID)}, Note: text.Of("in the Project %s", t.ProjectID),
 			Also: templates.Link{Text: text.Of("Runs"), URL: s.links.runs("project", t.ProjectID, "trigger", t.ID)}})
 	}
 	return g

@@ -964,6 +964,7 @@ var chinese = text.Catalogue{
 	"in 30 min":                     "30 分钟后",
 	"in 45 min":                     "45 分钟后",
 	"in front of this console.":     "它位于本控制台之前。",
+	"in the Project %s":             "位于项目 %s",
 	"is admitting on time.":         "正在按时准入。",
 	"is behind: the oldest due Schedule waits for %s.":                                "处理滞后：最早到期的调度已等待 %s。",
 	"is running; no Schedule is enabled.":                                             "在运行；没有启用的调度。",
