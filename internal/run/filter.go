@@ -110,11 +110,15 @@ func (s *statement) walks(statuses bool) []walk {
 	keys := "r.project_id = p.id"
 	switch {
 	case s.TriggerID != "":
-		return []walk{{over: projects, keys: keys + " AND r.trigger_id = " + s.arg(s.TriggerID), serves: []part{byTrigger, byStatus, byOrigin}}}
+		id := s.arg(s.TriggerID)
+		over := "(SELECT t.project_id AS id FROM " + projects + " JOIN triggers t ON t.project_id = p.id AND t.trigger_id = " + id + ") AS p"
+		return []walk{{over: over, keys: keys + " AND r.trigger_id = " + id, serves: []part{byTrigger, byStatus, byOrigin}}}
 	case s.Origin == Retried:
 		return []walk{{over: projects, keys: keys + " AND " + isRetry, serves: []part{byOrigin, byStatus}}}
 	case s.TaskID != "":
-		return []walk{{over: projects, keys: keys + " AND r.task_id = " + s.arg(s.TaskID), serves: []part{byTask, byStatus}}}
+		id := s.arg(s.TaskID)
+		over := "(SELECT t.project_id AS id FROM " + projects + " JOIN task_definitions t ON t.project_id = p.id AND t.task_id = " + id + ") AS p"
+		return []walk{{over: over, keys: keys + " AND r.task_id = " + id, serves: []part{byTask, byStatus}}}
 	case statuses || len(s.Statuses) > 0:
 		return []walk{{over: projects, keys: keys, serves: []part{byStatus}}}
 	}
