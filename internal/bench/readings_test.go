@@ -103,12 +103,14 @@ func scheduleReadings() (list []reading) {
 				reading{"schedules, deep page, " + name, func(ctx context.Context, q pg.Querier, s sight) error {
 					_, err := scheduler.List(ctx, q, filter(s), &s.later, shown)
 					return err
-				}},
-				reading{"schedule counts, " + name, func(ctx context.Context, q pg.Querier, s sight) error {
-					_, err := scheduler.CountByState(ctx, q, filter(s))
-					return err
 				}})
 		}
+	}
+	for _, text := range []string{"", "t-00", "work", "7", "nothing"} {
+		list = append(list, reading{"schedule counts, text=" + text, func(ctx context.Context, q pg.Querier, s sight) error {
+			_, err := scheduler.CountByState(ctx, q, scheduler.Filter{Projects: s.projects, Text: text})
+			return err
+		}})
 	}
 	return list
 }
