@@ -231,6 +231,8 @@ func end(instants []scheduler.Instant) text.Text {
 		return text.Of("Passed over: when a replica looked, the oldest of this backlog was %s. A backlog is not replayed.", late)
 	case scheduler.WasSuperseded:
 		return choose(none, text.Of("Due, but not yet admitted."), text.Of("Due, but not yet admitted when %s.", reason))
+	case scheduler.WasPaused:
+		return choose(none, text.Of("Held back while the Trigger was paused."), text.Of("Held back while the Trigger was paused: %s.", reason))
 	case scheduler.WasDisabled:
 		return text.Of("Revision %s of the Trigger was in force, and it or its Task was disabled.", strconv.FormatInt(i.Revision, 10))
 	case scheduler.WasArchived:

@@ -109,6 +109,9 @@ func TestEmbeddedPages(t *testing.T) {
 	h := w.handler(t, "/x")
 	for _, page := range w.pages() {
 		body := get(t, h, "/x"+page+"?view=embed").body
+		if !strings.Contains(body, `<base target="_top">`) {
+			t.Errorf("links of %s?view=embed stay in the frame", page)
+		}
 		if strings.Contains(body, `class="side"`) || !strings.Contains(body, `target="_top"`) || !strings.Contains(body, `href="/x`+page+`"`) {
 			t.Errorf("%s?view=embed has what surrounds a page, or no way to the whole one", page)
 		}

@@ -223,7 +223,7 @@ func (f facts) judgePending(i *Instant) {
 	i.Verdict = IsPending
 	switch s := f.schedule; {
 	case s.paused != nil:
-		i.Verdict, i.Reason = WasPaused, "paused by "+*s.pausedBy+": "+*s.paused
+		i.Verdict, i.Reason = WasPaused, pausedBy+*s.pausedBy+": "+*s.paused
 	case s.blocked != nil:
 		i.Verdict, i.Reason = IsBlocked, *s.blocked
 	case i.AtMS > f.nowMS:

@@ -18,6 +18,7 @@ var (
 const (
 	claimedBy     = "claimed by "
 	misfirePolicy = "misfire policy "
+	pausedBy      = "paused by "
 )
 
 var reasons = []text.Text{nothingRecorded, notDue, noReplica, notClaimed, text.Of("the Project was archived")}
@@ -37,6 +38,9 @@ func Why(reason string) text.Text {
 	}
 	if revision, ok := strings.CutPrefix(reason, "revision "); ok && strings.HasSuffix(revision, " was published") {
 		return text.Of("revision %s was published", strings.TrimSuffix(revision, " was published"))
+	}
+	if who, ok := strings.CutPrefix(reason, pausedBy); ok {
+		return text.Of("paused by %s", who)
 	}
 	return text.Data(reason)
 }
