@@ -83,6 +83,9 @@ func (c devCmd) validate() error {
 	if err := c.settings().Validate(); err != nil {
 		return usageError{err}
 	}
+	if c.PostgresPort < 0 || c.PostgresPort > 65535 {
+		return usage("--postgres-port %d is no port; write one up to 65535, or none for the port of the last time", c.PostgresPort)
+	}
 	for _, address := range []string{c.Listen, c.MachineListen, c.IDPListen} {
 		host, _, err := net.SplitHostPort(cmp.Or(address, "127.0.0.1:0"))
 		if err != nil {

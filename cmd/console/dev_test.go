@@ -266,4 +266,5 @@ func TestDevListensOnLoopbackOnly(t *testing.T) {
 	}
 	console(t, nil, "dev", "--state-dir", "/no/such/dir", "--listen", "8080").refused(t, exitUsage, `"8080" is no address`)
 	console(t, nil, "dev", "--state-dir", "/no/such/dir", "--claim-budget", "0").refused(t, exitUsage, "claim budget is 0")
+	console(t, nil, "dev", "--state-dir", "/no/such/dir", "--postgres-port", "99999").refused(t, exitUsage, "99999 is no port")
 }
