@@ -1,8 +1,6 @@
 package web
 
 import (
-	"net/http"
-
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/oidc"
@@ -17,6 +15,7 @@ import (
 type asking struct {
 	found  text.Text // why a verification that was there is no good
 	reason string    // kept
+	again  correction
 }
 
 // ask is the page before a verification: what it is for, and how long it is good. It shows nothing of what would run.
@@ -34,8 +33,8 @@ func (s *server) ask(c echo.Context, m managed, a asking) error {
 		Page: s.page(c, m.title(), "/runs", m.viewer.nowMS), Name: m.title(), Status: runStatuses[m.run.Status],
 		Found: a.found.Map(visible), Sentences: []templates.Sentence{m.say.consequence}, Note: visible(aim.Note.Note), Pairs: s.askFacts(m), Verify: verification(m.deed),
 		Family: s.family(family, m.run.ID, m.viewer.nowMS), Back: s.backToRun(m),
-		Form: templates.Form{Action: s.links.verify(m.deed, m.run.ID), Button: text.Of("Verify, then look at it"), AsksReason: true, Reason: a.reason,
-			Label: m.say.why},
+		Form: a.again.in(templates.Form{Back: s.backToRun(m), Action: s.links.verify(m.deed, m.run.ID), Button: text.Of("Verify, then look at it"), AsksReason: true, Reason: a.reason,
+			Label: m.say.why}),
 	}
 	if s.StepUp.Status() != nil {
 		page.Warning = text.Of("The identity provider cannot be reached at present, so verifying may fail. Nothing else waits for it.")
@@ -43,7 +42,7 @@ func (s *server) ask(c echo.Context, m managed, a asking) error {
 	if aim.Never != nil {
 		page.Form, page.Sentences = templates.Form{}, []templates.Sentence{{Lead: m.say.never, Rest: aim.Never.Detail.Map(visible), Tone: "bad"}}
 	}
-	return writeHTML(c, http.StatusOK, templates.AskPage(page))
+	return writeHTML(c, a.again.status(), templates.AskPage(page))
 }
 
 func verification(d deed) []templates.Pair {
@@ -77,11 +76,11 @@ func (s *server) verify(d deed) echo.HandlerFunc {
 			return err
 		}
 		f, err := readForm(c)
-		if err == nil {
-			err = checkReason(m, f.reason)
-		}
 		if err != nil {
 			return err
+		}
+		if again, ok := m.correct(f); ok {
+			return s.ask(c, m, asking{again: again})
 		}
 		ctx := c.Request().Context()
 		aim, err := s.Runs.Aim(ctx, d.action, m.run.ProjectID, m.run.ID)

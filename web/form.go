@@ -66,16 +66,39 @@ func badForm(what text.Text) problem {
 	return p
 }
 
-// checkReason is what the manager will check, before the user leaves for the provider.
-func checkReason(m managed, reason string) error {
-	n := len([]rune(reason))
+// correct is f to be shown again, if it holds what the manager refuses and its sender may write otherwise.
+func (m managed) correct(f submitted) (correction, bool) {
+	n, wrong := len([]rune(f.reason)), text.Text{}
 	switch {
-	case reason == "":
-		return badForm(m.say.noReason)
+	case f.reason == "":
+		wrong = m.say.noReason
 	case n > runmgmt.MaxWords:
-		return badForm(text.Of("The reason has %s characters, at most %s are kept.", n, runmgmt.MaxWords))
+		wrong = text.Of("The reason has %s characters, at most %s are kept.", n, runmgmt.MaxWords)
+	case f.unsure:
+		wrong = text.Of("The second confirmation is missing: the Task’s author says that running it again is not safe.")
 	}
-	return nil
+	return correction{text.Join(text.Data(" "), wrong, m.say.notDone), f.reason}, !wrong.Empty()
+}
+
+// A correction is what a form is shown again with: what is wrong with it, and what was written.
+type correction struct {
+	wrong  text.Text
+	reason string
+}
+
+// in shows f again.
+func (c correction) in(f templates.Form) templates.Form {
+	if !c.wrong.Empty() {
+		f.Wrong, f.Reason = c.wrong, c.reason
+	}
+	return f
+}
+
+func (c correction) status() int {
+	if c.wrong.Empty() {
+		return http.StatusOK
+	}
+	return http.StatusBadRequest
 }
 
 // resend is the form that was sent, for its sender to send again. It asks nothing of the database.

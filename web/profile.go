@@ -62,7 +62,7 @@ func (s *server) profilePage(c echo.Context, f profileFacts) templates.Profile {
 	for _, id := range f.access.Visible() {
 		page.Roles = append(page.Roles, s.projectRole(f.access.Bindings[id]))
 	}
-	page.Proofs, page.Links = s.liveProofs(f.proofs), s.profileLinks(f.access)
+	page.Proofs, page.Links = s.liveProofs(f.proofs, now), s.profileLinks(f.access)
 	if len(page.Roles) == 0 {
 		page.Command = grantCommand(f.session)
 	}
@@ -73,13 +73,13 @@ func (s *server) profilePage(c echo.Context, f profileFacts) templates.Profile {
 }
 
 // liveProofs are what the user has verified for and not yet done.
-func (s *server) liveProofs(list []policy.LiveProof) []templates.LiveProof {
+func (s *server) liveProofs(list []policy.LiveProof, nowMS int64) []templates.LiveProof {
 	var rows []templates.LiveProof
 	for _, p := range list {
 		for _, d := range []deed{retrying, stopping} {
 			if d.action == p.Action && len(p.Items) > 0 {
 				id := p.Items[0].Run
-				rows = append(rows, templates.LiveProof{By: levels[p.Level], Left: coarse(p.LeftMS),
+				rows = append(rows, templates.LiveProof{By: levels[p.Level], Ends: instant(nowMS+p.LeftMS, nowMS),
 					What: templates.Link{Text: provenFor(d, shortID(id, "").Short), URL: s.links.deed(d, id)}})
 			}
 		}
@@ -126,11 +126,25 @@ var origins = map[oidc.Origin]text.Text{
 }
 
 func (s *server) projectRole(b policy.Binding) templates.Role {
-	r := templates.Role{Project: templates.Link{Text: text.Data(shorten(visible(b.ProjectName), listName)), URL: s.links.runs("project", b.ProjectID)}, ID: b.ProjectID, Role: text.Data(string(b.Role))}
+	r := templates.Role{Project: templates.Link{Text: text.Data(shorten(visible(b.ProjectName), listName)), URL: s.links.runs("project", b.ProjectID)}, ID: b.ProjectID, Role: text.Data(string(b.Role)), May: allows(b.Role)}
 	if !b.ProjectActive {
-		r.Note = text.Of("archived: read-only")
+		r.Note, r.May = text.Of("archived: read-only"), allows(policy.Viewer)
 	}
 	return r
+}
+
+// allows says what a role may.
+func allows(r policy.Role) text.Text {
+	parts := []text.Text{text.Of("read")}
+	for _, x := range []struct {
+		permission policy.Permission
+		words      text.Text
+	}{{policy.RetryRun, text.Of("retry")}, {policy.StopRun, text.Of("stop")}, {policy.ReadAudit, text.Of("read the audit")}} {
+		if r.May(x.permission) {
+			parts = append(parts, x.words)
+		}
+	}
+	return text.Join(text.Of(", "), parts...)
 }
 
 func device(d oidc.Device, current oidc.Session, nowMS int64) templates.Device {

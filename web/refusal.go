@@ -49,6 +49,12 @@ func (s *server) mutationProblem(c echo.Context, m managed, f submitted, err err
 	return p
 }
 
+// refusedFor reports whether err is a refusal for that reason.
+func refusedFor(err error, reason runmgmt.Reason) bool {
+	refusal, ok := errors.AsType[*runmgmt.Refusal](err)
+	return ok && refusal.Reason == reason
+}
+
 func nextFor(d deed, reason runmgmt.Reason) text.Text {
 	switch reason {
 	case runmgmt.Invalid:

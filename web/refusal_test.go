@@ -30,8 +30,9 @@ func TestRetryIsRefused(t *testing.T) {
 		status int
 		says   []string
 	}{
-		{"invalid: no reason", policy.Operator, func(_ *operator, f url.Values) { f.Set("reason", " ") }, 400, []string{"A reason is missing", "Nothing was retried."}},
-		{"invalid: not confirmed", policy.Operator, func(_ *operator, f url.Values) { f.Del("sure") }, 400, []string{"second confirmation"}},
+		{"invalid: no reason", policy.Operator, func(_ *operator, f url.Values) { f.Set("reason", " ") }, 400, []string{"A reason is missing", "Nothing was retried.", `aria-invalid="true"`, "Verified as", "Retry this Run"}},
+		{"invalid: not confirmed", policy.Operator, func(_ *operator, f url.Values) { f.Del("sure") }, 400, []string{"second confirmation", "INC-1</textarea>", "Verified as"}},
+		{"invalid: too much of a reason", policy.Operator, func(_ *operator, f url.Values) { f.Set("reason", strings.Repeat("青", 501)) }, 400, []string{"501 characters, at most 500", "青</textarea>", "Verified as"}},
 		{"invalid: a field twice", policy.Operator, func(_ *operator, f url.Values) { f.Add("plan", "x") }, 400, []string{"more than once"}},
 		{"invalid: no text", policy.Operator, func(_ *operator, f url.Values) { f.Set("reason", "a\x00b") }, 400, []string{"not text"}},
 		{"step_up_required: none", policy.Operator, func(o *operator, _ url.Values) { o.cookies = nil }, 403, []string{"Verify again", "INC-1</textarea>", "/retry/verify"}},
@@ -60,8 +61,8 @@ func TestRetryIsRefused(t *testing.T) {
 					t.Errorf("the page does not say %q:\n%s", want, res.body)
 				}
 			}
-			if strings.Contains(res.body, "only-in-the-preview") {
-				t.Error("the refusal shows what only the preview may")
+			if strings.Contains(res.body, "only-in-the-preview") != strings.Contains(res.body, "Verified as") {
+				t.Error("a refusal that is no proved preview shows what only that may")
 			}
 		})
 	}

@@ -28,15 +28,21 @@ func (s *server) retry(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	return s.showRetry(c, m, correction{})
+}
+
+func (s *server) showRetry(c echo.Context, m managed, again correction) error {
 	who, ok := s.who(c, m)
 	if !ok {
-		return s.ask(c, m, asking{})
+		return s.ask(c, m, asking{again: again})
 	}
 	p, err := s.Runs.Preview(c.Request().Context(), who, m.run.ProjectID, m.run.ID)
 	if err != nil {
 		return s.askAgain(c, m, err)
 	}
-	return writeHTML(c, http.StatusOK, templates.PreviewPage(s.previewPage(c, m, p)))
+	page := s.previewPage(c, m, p)
+	page.Submit = again.in(page.Submit)
+	return writeHTML(c, again.status(), templates.PreviewPage(page))
 }
 
 // askAgain asks for another verification in place of one that is no good; the reason is kept.
@@ -52,8 +58,7 @@ func (s *server) previewPage(c echo.Context, m managed, p runmgmt.Preview) templ
 	page := templates.Preview{
 		Page: s.page(c, m.title(), "/runs", p.NowMS), Name: m.title(), Status: runStatuses[p.Source.Status],
 		Proof: proof(m, p.Level, p.LeftMS), Heading: text.Of("Since then"), Since: since(p), Later: s.laterRuns(p), Family: s.family(p.Since.Family, m.run.ID, p.NowMS),
-		Note: visible(p.Note.Note), Checks: checks(p), Changed: changes(p.Changed), Again: s.verifyAgain(m.deed, m.run.ID, p.Words), Back: templates.Link{Text: text.Of("Not now"), URL: s.links.run(m.run.ID)},
-		What: m.say.submits,
+		Note: visible(p.Note.Note), Checks: checks(p), Changed: changes(p.Changed), Again: s.verifyAgain(m.deed, m.run.ID, p.Words), Back: s.notNow(m),
 	}
 	page.Current = text.Of("Changed in the Task since: revision %s will run, %s is current", p.Source.TaskRevision, p.Source.TaskHead)
 	if len(p.Plan.Command) > 0 {
@@ -67,7 +72,7 @@ func (s *server) previewPage(c echo.Context, m managed, p runmgmt.Preview) templ
 
 // submission is the form by which the operator says yes to what this page shows.
 func (s *server) submission(m managed, p runmgmt.Preview) templates.Form {
-	f := templates.Form{Action: s.links.deed(m.deed, m.run.ID), Button: m.say.button, AsksReason: true, Reason: p.Words, Fields: []templates.Field{
+	f := templates.Form{Action: s.links.deed(m.deed, m.run.ID), Button: m.say.button, Back: s.notNow(m), Note: m.say.submits, AsksReason: true, Reason: p.Words, Fields: []templates.Field{
 		{Name: "mutation", Value: uuid.NewString()}, {Name: "status", Value: string(p.Source.Status)},
 		{Name: "version", Value: strconv.FormatInt(p.Source.Version, 10)}, {Name: "plan", Value: p.Plan.ExecutionDigest}}}
 	if p.Source.NewestRetry != nil {
@@ -77,6 +82,10 @@ func (s *server) submission(m managed, p runmgmt.Preview) templates.Form {
 		f.Confirm = text.Of("Retry although the Task’s author says that running it again is not safe")
 	}
 	return f
+}
+
+func (s *server) notNow(m managed) templates.Link {
+	return templates.Link{Text: text.Of("Not now"), URL: s.links.run(m.run.ID)}
 }
 
 func proof(m managed, level string, leftMS int64) templates.Proof {
@@ -211,9 +220,16 @@ func (s *server) submitRetry(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	again, wrong := m.correct(f)
+	if f.unsure {
+		return s.showRetry(c, m, again)
+	}
 	who, _ := s.who(c, m) // an exact replay needs no proof
 	made, err := s.Runs.Retry(c.Request().Context(), runmgmt.Retry{Who: who, MutationID: f.mutation, ProjectID: m.run.ProjectID, RunID: m.run.ID,
 		SourceStatus: f.status, SourceVersion: f.version, PlanDigest: f.plan, NewestRetry: f.newest, Words: f.reason})
+	if wrong && refusedFor(err, runmgmt.Invalid) {
+		return s.showRetry(c, m, again)
+	}
 	if err != nil {
 		return s.mutationProblem(c, m, f, err)
 	}
@@ -227,9 +243,6 @@ func (s *server) submitted(c echo.Context, d deed) (managed, submitted, error) {
 		return m, submitted{}, err
 	}
 	f, err := readForm(c)
-	if err == nil && f.unsure {
-		err = badForm(text.Of("The second confirmation is missing: the Task’s author says that running it again is not safe."))
-	}
 	return m, f, err
 }
 

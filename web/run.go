@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -58,7 +59,7 @@ func (s *server) runPage(c echo.Context, v viewer, f runFacts) templates.Run {
 	page := templates.Run{
 		Page: s.page(c, text.Of("%s · Run", visible(d.TaskName)), "/runs", v.nowMS), Name: visible(d.TaskName), ID: d.ID.String(), Status: runStatuses[d.Status],
 		Sentences: runSentences(d, v.nowMS), Origin: s.runOrigin(f, v.nowMS), Times: runTimes(d, v.nowMS),
-		Attempts: attempts(d.Attempts, v.nowMS), Events: events(d.Events, v.nowMS),
+		Attempts: attempts(d.Attempts, v.nowMS), Events: events(d.Events, actors(f.Family), v.nowMS),
 	}
 	page.JSON, page.Done, page.Deeds = s.links.run(d.ID)+".json", done(c, d), s.deeds(v, d)
 	page.Timeline, page.Family, page.Ended = timeline(d, v.nowMS), s.family(f.Family, d.ID, v.nowMS), d.Status.Terminal()
@@ -267,12 +268,23 @@ func folding(x text.Text) (line, whole text.Text) {
 	return line, x
 }
 
-func events(list []run.Event, nowMS int64) []templates.Event {
+// actors are the names of the users that retried something, by id.
+func actors(family []run.Member) map[string]string {
+	names := map[string]string{}
+	for _, m := range family {
+		if m.TriggeredBy != nil && m.By != nil {
+			names[*m.TriggeredBy] = *m.By
+		}
+	}
+	return names
+}
+
+func events(list []run.Event, names map[string]string, nowMS int64) []templates.Event {
 	var rows []templates.Event
 	for _, e := range list {
 		rows = append(rows, templates.Event{
 			Sequence: strconv.FormatInt(e.Sequence, 10), Type: e.Type, At: instant(e.CreatedAtMS, nowMS),
-			Offset: text.Of("+%s", duration(e.CreatedAtMS-list[0].CreatedAtMS)), Actor: text.Data(e.ActorType + " " + visible(e.ActorID)), Payload: facts(e.Payload),
+			Offset: text.Of("+%s", duration(e.CreatedAtMS-list[0].CreatedAtMS)), Actor: text.Data(e.ActorType + " " + shorten(visible(cmp.Or(names[e.ActorID], e.ActorID)), listName)), Payload: facts(e.Payload),
 		})
 	}
 	return rows

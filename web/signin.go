@@ -42,7 +42,7 @@ func (s *server) signIn(c echo.Context) error {
 }
 
 func (s *server) offerSignIn(c echo.Context, page *templates.Notice) {
-	page.Sentences = []templates.Sentence{{Lead: text.Of("Sign in"), Rest: text.Of("to see what runs.")}}
+	page.Sentences = []templates.Sentence{{Lead: text.Of("To see what runs,"), Rest: text.Of("sign in at your identity provider.")}}
 	if why := endedWords[endedReason(c.Request().Context())]; !why.Empty() {
 		page.Sentences = []templates.Sentence{{Lead: why, Rest: text.Of("Sign in to go on.")}}
 	}

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"net/http"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -21,25 +20,31 @@ func (s *server) stop(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	return s.showStop(c, m, correction{})
+}
+
+func (s *server) showStop(c echo.Context, m managed, again correction) error {
 	who, ok := s.who(c, m)
 	if !ok {
-		return s.ask(c, m, asking{})
+		return s.ask(c, m, asking{again: again})
 	}
 	p, err := s.Runs.PreviewStop(c.Request().Context(), who, m.run.ProjectID, m.run.ID)
 	if err != nil {
 		return s.askAgain(c, m, err)
 	}
-	return writeHTML(c, http.StatusOK, templates.PreviewPage(s.stopPage(c, m, p)))
+	page := s.stopPage(c, m, p)
+	page.Submit = again.in(page.Submit)
+	return writeHTML(c, again.status(), templates.PreviewPage(page))
 }
 
 func (s *server) stopPage(c echo.Context, m managed, p runmgmt.StopPreview) templates.Preview {
 	page := templates.Preview{
 		Page: s.page(c, m.title(), "/runs", p.NowMS), Name: m.title(), Status: runStatuses[p.Source.Status],
 		Proof: proof(m, p.Level, p.LeftMS), Heading: text.Of("Now"), Since: runSentences(m.run, p.NowMS), Facts: s.askFacts(m), Checks: []templates.Check{check(text.Of("The Run can be stopped."), p.Refusal)},
-		Again: s.verifyAgain(m.deed, m.run.ID, p.Words), Back: templates.Link{Text: text.Of("Not now"), URL: s.links.run(m.run.ID)}, What: m.say.submits,
+		Again: s.verifyAgain(m.deed, m.run.ID, p.Words), Back: s.notNow(m),
 	}
 	if p.Refusal == nil {
-		page.Submit = templates.Form{Action: s.links.deed(m.deed, m.run.ID), Button: m.say.button, AsksReason: true, Reason: p.Words, Fields: []templates.Field{
+		page.Submit = templates.Form{Action: s.links.deed(m.deed, m.run.ID), Button: m.say.button, Back: s.notNow(m), Note: m.say.submits, AsksReason: true, Reason: p.Words, Fields: []templates.Field{
 			{Name: "mutation", Value: uuid.NewString()}, {Name: "version", Value: strconv.FormatInt(p.Source.Version, 10)}}}
 	}
 	return page
@@ -51,9 +56,13 @@ func (s *server) submitStop(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	again, wrong := m.correct(f)
 	who, _ := s.who(c, m)
 	made, err := s.Runs.Stop(c.Request().Context(), runmgmt.Stop{Who: who, MutationID: f.mutation, ProjectID: m.run.ProjectID, RunID: m.run.ID,
 		Version: f.version, Words: f.reason})
+	if wrong && refusedFor(err, runmgmt.Invalid) {
+		return s.showStop(c, m, again)
+	}
 	if err != nil {
 		return s.mutationProblem(c, m, f, err)
 	}

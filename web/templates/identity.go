@@ -41,6 +41,7 @@ type Role struct {
 	Project Link
 	ID      string
 	Role    text.Text
+	May     text.Text // what it allows
 	Note    text.Text
 }
 

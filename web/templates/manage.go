@@ -14,6 +14,9 @@ type Form struct {
 	Reason     string
 	Label      text.Text // of the reason
 	Confirm    text.Text // what must be ticked, if anything
+	Wrong      text.Text // with what was sent before
+	Note       text.Text // what sending it does
+	Back       Link      // beside the button, for who does not want to
 }
 
 // Ask is the page before a verification: what it is for.
@@ -57,7 +60,6 @@ type Preview struct {
 	Facts   []Pair    // of what a stop is for
 	Submit  Form      // without an action when a check failed
 	Again   Form      // verifies again
-	What    text.Text // what submitting does
 	Back    Link
 }
 
@@ -120,5 +122,5 @@ type Word struct{ Text, URL string }
 type LiveProof struct {
 	What Link
 	By   text.Text
-	Left text.Text
+	Ends Instant
 }

@@ -93,7 +93,7 @@
       said = left;
       if (left === 0) over();
     };
-    document.addEventListener('visibilitychange', async () => {
+    const look = async () => {
       if (document.hidden) return;
       tick();
       try {
@@ -104,7 +104,9 @@
         ends = Date.now() + (fresh ? Number(fresh.dataset.left) * 1000 : 0);
         tick();
       } catch { /* offline: the countdown goes on */ }
-    });
+    };
+    document.addEventListener('visibilitychange', look);
+    window.addEventListener('pageshow', (event) => { if (event.persisted) look(); }); // the browser kept the page
     timer = setInterval(tick, 1000);
   }
 

@@ -77,6 +77,9 @@
     });
   };
 
+  // What begins beneath the window moves nothing that is seen, whatever it grows by.
+  const beneath = (el) => el.firstElementChild?.getBoundingClientRect().top >= innerHeight;
+
   // show makes of el as much of next as moves nothing else, in a number of tries, and reports whether that is all of it.
   let tries = 0;
   const show = (el, next) => {
@@ -115,7 +118,7 @@
     const part = { html, sent: Date.now() }, next = parse(el, part);
     tries = 24;
     waiting.delete(name);
-    if (unattended()) like(el, next);
+    if (unattended() || beneath(el)) like(el, next);
     else {
       const { added, all } = fresh(el, next);
       if (added || !show(el, next)) waiting.set(name, { ...part, added, all });
