@@ -1067,7 +1067,6 @@ var chinese = text.Catalogue{
 	"seconds %s":                         "第 %s 秒",
 	"show what is new":                   "显示新内容",
 	"sign in at your identity provider.": "请通过身份提供方登录。",
-	"since %s":                           "自 %s 起",
 	"since %s.":                          "已等待 %s。",
 	"since":                              "自",
 	"skip":                               "跳过",
