@@ -66,6 +66,7 @@
   const still = () => {
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT), list = [];
     for (let node; (node = walker.nextNode());) {
+      if (node.parentElement.closest('svg')) continue; // a drawing is drawn anew where it is
       if (node.nodeType === Node.ELEMENT_NODE ? !node.matches('td, th, svg, button, input, select, textarea') : !node.data.trim()) continue;
       const { left, top, right, bottom } = place(node) ?? {};
       if (bottom > 0 && right > 0 && top < innerHeight && left < innerWidth) list.push({ node, left, top, data: node.data });
