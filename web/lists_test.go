@@ -74,9 +74,9 @@ func TestRunsList(t *testing.T) {
 
 	t.Run("counts by status are choices", func(t *testing.T) {
 		page := get(t, h, "/x/runs?q=daily&view=embed&after=1_"+uuid.NewString())
-		has(t, "its chips", page, `href="/x/runs?q=daily&amp;status=queued&amp;view=embed"`, `href="/x/runs?q=daily&amp;view=embed" class="" aria-current="true"`)
+		has(t, "its chips", page, `href="/x/runs?q=daily&amp;status=queued&amp;view=embed"`, `href="/x/runs?q=daily&amp;view=embed" target="_self" class="" aria-current="true"`)
 		page = get(t, h, "/x/runs?status=queued")
-		has(t, "with one chosen", page, `href="/x/runs" class="" aria-current="true"`, `href="/x/runs?status=queued%2Cfailed"`, fmt.Sprintf("<b>%d</b>", more), `name="status" value="queued"`)
+		has(t, "with one chosen", page, `href="/x/runs" target="_self" class="" aria-current="true"`, `href="/x/runs?status=queued%2Cfailed"`, fmt.Sprintf("<b>%d</b>", more), `name="status" value="queued"`)
 		if n := len(rows(page.body)); n != pageSize {
 			t.Errorf("it has %d rows, want %d", n, pageSize)
 		}
@@ -146,7 +146,7 @@ func TestSchedulesList(t *testing.T) {
 	pgtest.Force(t, super, `UPDATE ql3.trigger_schedules SET pause_id = $1, enabled = false WHERE trigger_id = 'nightly'`, mei.id)
 	h := w.handler(t, "")
 	page := get(t, h, "/schedules?state=paused")
-	has(t, "the paused Schedule", page, `data-row="ops/nightly"`, "by Name of mei: the vendor &lt;script&gt;", "paused 2 h", `href="/schedules" class="" aria-current="true"`, `href="/schedules?state=disabled"`)
+	has(t, "the paused Schedule", page, `data-row="ops/nightly"`, "by Name of mei: the vendor &lt;script&gt;", "paused 2 h", `href="/schedules" target="_self" class="" aria-current="true"`, `href="/schedules?state=disabled"`)
 	if n := len(rows(page.body)); n != 1 {
 		t.Errorf("there are %d paused Schedules, want 1", n)
 	}
