@@ -31,13 +31,13 @@ func (s *server) ask(c echo.Context, m managed, a asking) error {
 	}
 	page := templates.Ask{
 		Page: s.page(c, m.title(), "/runs", m.viewer.nowMS), Name: m.title(), Status: runStatuses[m.run.Status],
-		Found: a.found.Map(visible), Sentences: []templates.Sentence{m.say.consequence}, Note: visible(aim.Note.Note), Pairs: s.askFacts(m), Verify: verification(m.deed),
+		Found: a.found.Map(visible), Sentences: []templates.Sentence{m.say.consequence}, Note: visible(aim.Note.Note), Pairs: s.askFacts(m), Verify: verification(m.say),
 		Family: s.family(family, m.run.ID, m.viewer.nowMS), Back: s.backToRun(m),
 		Form: a.again.in(templates.Form{Back: s.backToRun(m), Action: s.links.verify(m.deed, m.run.ID), Button: text.Of("Verify, then look at it"), AsksReason: true, Reason: a.reason,
 			Label: m.say.why}),
 	}
 	if s.StepUp.Status() != nil {
-		page.Warning = text.Of("The identity provider cannot be reached at present, so verifying may fail. Nothing else waits for it.")
+		page.Warning = providerAway
 	}
 	if aim.Never != nil {
 		page.Form, page.Sentences = templates.Form{}, []templates.Sentence{{Lead: m.say.never, Rest: aim.Never.Detail.Map(visible), Tone: "bad"}}
@@ -45,11 +45,13 @@ func (s *server) ask(c echo.Context, m managed, a asking) error {
 	return writeHTML(c, a.again.status(), templates.AskPage(page))
 }
 
-func verification(d deed) []templates.Pair {
+var providerAway = text.Of("The identity provider cannot be reached at present, so verifying may fail. Nothing else waits for it.")
+
+func verification(say deedWords) []templates.Pair {
 	return []templates.Pair{
 		{Name: text.Of("Asks for"), Note: text.Of("A fresh sign-in with a second factor, at the identity provider, although you are signed in here.")},
-		{Name: text.Of("Why"), Note: d.say.whyVerify},
-		{Name: text.Of("Good for"), Note: d.say.goodFor},
+		{Name: text.Of("Why"), Note: say.whyVerify},
+		{Name: text.Of("Good for"), Note: say.goodFor},
 		{Name: text.Of("Then"), Note: text.Of("You come back here and see what would be done. Nothing is done before you submit it.")},
 	}
 }

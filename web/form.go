@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strconv"
@@ -16,7 +17,10 @@ import (
 )
 
 // The fields of the forms, which are sent back as they were when a database cannot be reached.
-var formFields = []string{"mutation", "status", "version", "plan", "newest", "asked", "sure", "reason"}
+var formFields = []string{"mutation", "status", "version", "plan", "newest", "action", "only", "catchup", "asked", "sure", "reason"}
+
+// The fields that name a Run each. A Run of a Task that is not safe to run again has one of its own.
+var choiceFields = []string{"run", "unsafe"}
 
 // submitted is a form as it was sent. Reading it refuses what no page of the console sends.
 type submitted struct {
@@ -67,23 +71,27 @@ func badForm(what text.Text) problem {
 }
 
 // correct is f to be shown again, if it holds what the manager refuses and its sender may write otherwise.
-func (m managed) correct(f submitted) (correction, bool) {
-	n, wrong := len([]rune(f.reason)), text.Text{}
+func (m managed) correct(f submitted) (correction, bool) { return m.say.correct(f.reason, f.unsure) }
+
+// correct is the same of a form with that reason, and unsure if its second confirmation is missing.
+func (w deedWords) correct(reason string, unsure bool) (correction, bool) {
+	n, wrong := len([]rune(reason)), text.Text{}
 	switch {
-	case f.reason == "":
-		wrong = m.say.noReason
+	case reason == "":
+		wrong = w.noReason
 	case n > runmgmt.MaxWords:
 		wrong = text.Of("The reason has %s characters, at most %s are kept.", n, runmgmt.MaxWords)
-	case f.unsure:
-		wrong = text.Of("The second confirmation is missing: the Task’s author says that running it again is not safe.")
+	case unsure:
+		wrong = w.unsure
 	}
-	return correction{text.Join(text.Data(" "), wrong, m.say.notDone), f.reason}, !wrong.Empty()
+	return correction{wrong: text.Join(text.Data(" "), wrong, w.notDone), reason: reason}, !wrong.Empty()
 }
 
 // A correction is what a form is shown again with: what is wrong with it, and what was written.
 type correction struct {
 	wrong  text.Text
 	reason string
+	code   int // of the answer, unless it is that of a bad form
 }
 
 // in shows f again.
@@ -98,7 +106,7 @@ func (c correction) status() int {
 	if c.wrong.Empty() {
 		return http.StatusOK
 	}
-	return http.StatusBadRequest
+	return cmp.Or(c.code, http.StatusBadRequest)
 }
 
 // resend is the form that was sent, for its sender to send again. It asks nothing of the database.
@@ -106,19 +114,31 @@ func (s *server) resend(c echo.Context) templates.Form {
 	if c.Request().Method != http.MethodPost || c.Request().ParseForm() != nil {
 		return templates.Form{}
 	}
-	id, err := wholeID(c.Param("id"))
-	if err != nil {
+	to := s.formAddress(c)
+	if to == "" {
 		return templates.Form{}
 	}
-	for _, d := range []deed{retrying, stopping} {
-		switch path := s.routeOf(c).path; path {
-		case deedPath(d):
-			return s.formOf(c, s.links.deed(d, id))
-		case deedPath(d) + "/verify":
-			return s.formOf(c, s.links.verify(d, id))
-		}
+	return s.formOf(c, to)
+}
+
+// formAddress is where a form was sent to that may be sent there again, or "".
+func (s *server) formAddress(c echo.Context) string {
+	path := s.routeOf(c).path
+	switch path {
+	case freezePath:
+		return s.links.url(freezePath, nil)
+	case pausePath, resumePath:
+		return s.links.schedule(c.Param("project"), c.Param("trigger")) + strings.TrimPrefix(path, schedulePath) // a path has been matched, and is escaped anew
 	}
-	return templates.Form{}
+	id, err := wholeID(c.Param("id"))
+	if err != nil {
+		return ""
+	}
+	return map[string]string{
+		deedPath(retrying): s.links.deed(retrying, id), deedPath(retrying) + "/verify": s.links.verify(retrying, id),
+		deedPath(stopping): s.links.deed(stopping, id), deedPath(stopping) + "/verify": s.links.verify(stopping, id),
+		submissionPath: s.links.submission(id, ""), submissionPath + "/verify": s.links.verifyBatch(id),
+	}[path]
 }
 
 func deedPath(d deed) string { return "/runs/:id/" + d.path }
@@ -126,23 +146,40 @@ func deedPath(d deed) string { return "/runs/:id/" + d.path }
 func (s *server) formOf(c echo.Context, action string) templates.Form {
 	f := templates.Form{Action: action, Button: text.Of("Send again")}
 	for _, name := range formFields {
-		if values := c.Request().PostForm[name]; len(values) == 1 && strings.ToValidUTF8(values[0], "") == values[0] {
-			f.Fields = append(f.Fields, templates.Field{Name: name, Value: values[0]})
-		}
+		f.Fields = appendFields(f.Fields, name, c.Request().PostForm[name], 1)
+	}
+	for _, name := range choiceFields {
+		f.Fields = appendFields(f.Fields, name, c.Request().PostForm[name], runmgmt.MaxBatch)
 	}
 	return f
 }
 
-// set replaces one field.
-func set(f templates.Form, name, value string) templates.Form {
-	var fields []templates.Field
-	for _, x := range f.Fields {
-		if x.Name != name {
-			fields = append(fields, x)
+// appendFields appends the values of a field that may have so many.
+func appendFields(list []templates.Field, name string, values []string, most int) []templates.Field {
+	if len(values) > most {
+		return list
+	}
+	for _, v := range values {
+		if strings.ToValidUTF8(v, "") == v {
+			list = append(list, templates.Field{Name: name, Value: v})
 		}
 	}
-	f.Fields = append(fields, templates.Field{Name: name, Value: value})
+	return list
+}
+
+// set replaces one field.
+func set(f templates.Form, name, value string) templates.Form {
+	f.Fields = append(dropField(f.Fields, name), templates.Field{Name: name, Value: value})
 	return f
+}
+
+func dropField(list []templates.Field, name string) (kept []templates.Field) {
+	for _, f := range list {
+		if f.Name != name {
+			kept = append(kept, f)
+		}
+	}
+	return kept
 }
 
 // verifyAgain leads to the provider with the reason kept, and editable.

@@ -40,6 +40,15 @@ func (l links) run(id uuid.UUID) string { return l.url("/runs/"+id.String(), nil
 // mutation says whether a submission happened.
 func (l links) mutation(id uuid.UUID) string { return l.url("/go/mutation/"+id.String(), nil) }
 
+func (l links) batch(id uuid.UUID) string { return l.url("/batches/"+id.String(), nil) }
+
+// submission is where the Runs of a batch, or only those at some places in it, are looked at once more and submitted.
+func (l links) submission(id uuid.UUID, only string) string {
+	return withQuery(l.batch(id)+"/submit", url.Values{"only": {only}})
+}
+
+func (l links) verifyBatch(id uuid.UUID) string { return l.batch(id) + "/submit/verify" }
+
 func (l links) schedule(project, trigger string) string {
 	return l.url("/schedules/"+url.PathEscape(project)+"/"+url.PathEscape(trigger), nil)
 }

@@ -174,7 +174,7 @@ func (s *server) fail(err error, c echo.Context) {
 		}
 	}
 	if p.retryAfter > 0 {
-		c.Response().Header().Set("Retry-After", strconv.Itoa(int(p.retryAfter/time.Second)))
+		setRetryAfter(c, p.retryAfter)
 	}
 	if err := s.writeProblem(c, p); err != nil {
 		s.Log.ErrorContext(c.Request().Context(), "error page failed", "request", requestID(c), "err", err)
@@ -199,6 +199,10 @@ func (s *server) logProblem(c echo.Context, p problem, err error) {
 	}
 	s.Log.Log(c.Request().Context(), level, "request failed", "method", c.Request().Method, "route", c.Path(), "status", p.status,
 		"request", requestID(c), "err", err)
+}
+
+func setRetryAfter(c echo.Context, d time.Duration) {
+	c.Response().Header().Set("Retry-After", strconv.Itoa(int(d/time.Second)))
 }
 
 func (s *server) writeProblem(c echo.Context, p problem) error {

@@ -76,13 +76,18 @@ func (s *server) profilePage(c echo.Context, f profileFacts) templates.Profile {
 func (s *server) liveProofs(list []policy.LiveProof, nowMS int64) []templates.LiveProof {
 	var rows []templates.LiveProof
 	for _, p := range list {
-		for _, d := range []deed{retrying, stopping} {
-			if d.action == p.Action && len(p.Items) > 0 {
-				id := p.Items[0].Run
-				rows = append(rows, templates.LiveProof{By: levels[p.Level], Ends: instant(nowMS+p.LeftMS, nowMS),
-					What: templates.Link{Text: provenFor(d, shortID(id, "").Short), URL: s.links.deed(d, id)}})
-			}
+		d, known := deedOf(p.Action)
+		if !known {
+			continue
 		}
+		row := templates.LiveProof{By: levels[p.Level], Ends: instant(nowMS+p.LeftMS, nowMS)}
+		if len(p.Items) > 0 {
+			id := p.Items[0].Run
+			row.What = templates.Link{Text: provenFor(d, shortID(id, "").Short), URL: s.links.deed(d, id)}
+		} else {
+			row.What = templates.Link{Text: text.Of("%s: a batch", d.many.button), URL: s.links.submission(p.Batch, "")}
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }

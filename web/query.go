@@ -54,6 +54,7 @@ func filters(q url.Values) url.Values {
 	chosen := nonEmpty(q)
 	chosen.Del("after")
 	chosen.Del("before")
+	chosen.Del("select")
 	chosen.Del(viewParameter)
 	return chosen
 }

@@ -19,6 +19,7 @@ var refusalStatus = map[runmgmt.Reason]int{
 	runmgmt.SourceChanged: http.StatusConflict, runmgmt.SourceNotTerminal: http.StatusConflict, runmgmt.SourceNotRetryable: http.StatusConflict,
 	runmgmt.TaskDisabled: http.StatusConflict, runmgmt.PlanChanged: http.StatusConflict, runmgmt.MutationConflict: http.StatusConflict,
 	runmgmt.RetriedMeanwhile: http.StatusConflict, runmgmt.NotStoppable: http.StatusConflict, runmgmt.RateLimited: http.StatusTooManyRequests,
+	runmgmt.RunsRefused: http.StatusConflict, runmgmt.PauseChanged: http.StatusConflict,
 }
 
 var refusalTitles = map[runmgmt.Reason]text.Text{
@@ -27,27 +28,48 @@ var refusalTitles = map[runmgmt.Reason]text.Text{
 	runmgmt.SourceNotTerminal: text.Of("The Run has not ended"), runmgmt.SourceNotRetryable: text.Of("This Run cannot be retried"), runmgmt.TaskDisabled: text.Of("The Task is disabled"),
 	runmgmt.PlanChanged: text.Of("What would run has changed"), runmgmt.MutationConflict: text.Of("This form was sent before"), runmgmt.RetriedMeanwhile: text.Of("Somebody else retried this Run"),
 	runmgmt.NotStoppable: text.Of("This Run cannot be stopped"), runmgmt.RateLimited: text.Of("Too many retries"),
+	runmgmt.RunsRefused: text.Of("Some of the Runs were refused"), runmgmt.PauseChanged: text.Of("Another pause holds the Trigger"),
 }
 
 // mutationProblem words what a submission, or its preview, was answered with.
 func (s *server) mutationProblem(c echo.Context, m managed, f submitted, err error) error {
-	refusal, ok := errors.AsType[*runmgmt.Refusal](err)
+	refusal, p, ok := s.refusedAs(c, m.say, err)
 	switch {
-	case !ok && errors.Is(err, runmgmt.ErrOutcomeUnknown):
-		return s.unknown(c, m, f, err)
-	case !ok && errors.Is(err, runmgmt.ErrUnavailable):
-		return s.unavailable(c, m, err)
 	case !ok:
 		return err
+	case refusal == nil && p.kind == outcomeUnknown:
+		p.form, p.back = s.formOf(c, s.links.deed(m.deed, m.run.ID)), templates.Link{Text: text.Of("Did it happen?"), URL: s.links.mutation(f.mutation)}
+		return p
+	case refusal == nil:
+		p.back = s.backToRun(m)
+		return p
 	case refusal.Reason == runmgmt.NotFound:
 		return run.ErrNotFound
 	}
-	p := newProblem(refusalStatus[refusal.Reason], refusalTitles[refusal.Reason], refusal.Detail.Map(visible), m.say.notDone, nextFor(m.deed, refusal.Reason), refusal)
-	p.kind, p.back, p.retryAfter = string(refusal.Reason), s.backToRun(m), roundUp(refusal.RetryAfter)
+	p.next, p.back = nextFor(m.say, refusal.Reason), s.backToRun(m)
 	p.pairs = s.freshFacts(m, f, refusal)
 	p.form = s.formFor(c, m, f, refusal)
 	return p
 }
+
+// refusedAs words an error of the manager, whatever it was asked to do: a refusal, or that it is not known what came of it,
+// or that it could not be asked. Of any other it reports false.
+func (s *server) refusedAs(c echo.Context, say deedWords, err error) (refusal *runmgmt.Refusal, p problem, ok bool) {
+	if refusal, ok = errors.AsType[*runmgmt.Refusal](err); ok {
+		p = newProblem(refusalStatus[refusal.Reason], refusalTitles[refusal.Reason], refusal.Detail.Map(visible), say.notDone, nextFor(say, refusal.Reason), refusal)
+		p.kind, p.retryAfter = string(refusal.Reason), roundUp(refusal.RetryAfter)
+		return refusal, p, true
+	}
+	switch {
+	case errors.Is(err, runmgmt.ErrOutcomeUnknown):
+		return nil, s.unknown(c, say, err), true
+	case errors.Is(err, runmgmt.ErrUnavailable):
+		return nil, s.unavailable(c, say, err), true
+	}
+	return nil, problem{}, false
+}
+
+const outcomeUnknown = "outcome_unknown"
 
 // refusedFor reports whether err is a refusal for that reason.
 func refusedFor(err error, reason runmgmt.Reason) bool {
@@ -55,7 +77,7 @@ func refusedFor(err error, reason runmgmt.Reason) bool {
 	return ok && refusal.Reason == reason
 }
 
-func nextFor(d deed, reason runmgmt.Reason) text.Text {
+func nextFor(say deedWords, reason runmgmt.Reason) text.Text {
 	switch reason {
 	case runmgmt.Invalid:
 		return text.Of("Open the page again, and send its form.")
@@ -68,9 +90,11 @@ func nextFor(d deed, reason runmgmt.Reason) text.Text {
 	case runmgmt.RetriedMeanwhile:
 		return text.Of("Look at that retry first. Only if the Run should be retried nevertheless, say so.")
 	case runmgmt.MutationConflict:
-		return d.say.beginAgain
+		return say.beginAgain
 	case runmgmt.RateLimited:
 		return text.Of("Send the form again when a slot is free.")
+	case runmgmt.PauseChanged:
+		return text.Of("Look at the Schedule: who holds it now, and why.")
 	}
 	return text.Of("Look at the Run; there is nothing to send again.")
 }
@@ -112,19 +136,18 @@ func (s *server) formFor(c echo.Context, m managed, f submitted, r *runmgmt.Refu
 	return templates.Form{}
 }
 
-// unknown is the one answer that does not say whether anything happened. The form carries the mutation's id, so sending
-// it again cannot do it twice.
-func (s *server) unknown(c echo.Context, m managed, f submitted, err error) problem {
-	p := newProblem(http.StatusServiceUnavailable, text.Of("The outcome is not known"), m.say.unknown,
+// unknown is the one answer that does not say whether anything happened. The form carries what makes it the same, so
+// sending it again cannot do it twice.
+func (s *server) unknown(c echo.Context, say deedWords, err error) problem {
+	p := newProblem(http.StatusServiceUnavailable, text.Of("The outcome is not known"), say.unknown,
 		text.Of("Whether anything was done is not known."), text.Of("Send the same form again: it is safe, for the same form is carried out once at most."), err)
-	p.kind, p.retryAfter, p.form = "outcome_unknown", unavailableFor, s.formOf(c, s.links.deed(m.deed, m.run.ID))
-	p.back = templates.Link{Text: text.Of("Did it happen?"), URL: s.links.mutation(f.mutation)}
+	p.kind, p.retryAfter, p.form = outcomeUnknown, unavailableFor, s.resend(c)
 	return p
 }
 
-func (s *server) unavailable(c echo.Context, m managed, err error) problem {
-	p := newProblem(http.StatusServiceUnavailable, text.Of("Unavailable"), text.Of("The database could not be worked with in time."), m.say.notDone,
+func (s *server) unavailable(c echo.Context, say deedWords, err error) problem {
+	p := newProblem(http.StatusServiceUnavailable, text.Of("Unavailable"), text.Of("The database could not be worked with in time."), say.notDone,
 		text.Of("Send the same form again in a moment: it is carried out once at most."), err)
-	p.kind, p.retryAfter, p.form, p.back = "unavailable", unavailableFor, s.resend(c), s.backToRun(m)
+	p.kind, p.retryAfter, p.form = "unavailable", unavailableFor, s.resend(c)
 	return p
 }

@@ -97,11 +97,11 @@ func TestEveryReasonIsWorded(t *testing.T) {
 	for reason, status := range refusalStatus {
 		w := httptest.NewRecorder()
 		c := echo.New().NewContext(httptest.NewRequest(http.MethodPost, "/", nil), w)
-		s.fail(s.mutationProblem(c, managed{deed: retrying}, submitted{}, &runmgmt.Refusal{Reason: reason, Detail: text.Of("Found."), Retry: new(uuid.UUID), RetryAfter: 1500 * time.Millisecond}), c)
+		s.fail(s.mutationProblem(c, managed{acting: acting{deed: retrying}}, submitted{}, &runmgmt.Refusal{Reason: reason, Detail: text.Of("Found."), Retry: new(uuid.UUID), RetryAfter: 1500 * time.Millisecond}), c)
 		if w.Code != status || w.Header().Get("Retry-After") != "2" && reason == runmgmt.RateLimited {
 			t.Errorf("%s is answered %d, Retry-After %q, want %d", reason, w.Code, w.Header().Get("Retry-After"), status)
 		}
-		if reason != runmgmt.NotFound && refusalTitles[reason].Empty() || status < 400 || nextFor(retrying, reason).Empty() {
+		if reason != runmgmt.NotFound && refusalTitles[reason].Empty() || status < 400 || nextFor(retryWords, reason).Empty() {
 			t.Errorf("%s has no words", reason)
 		}
 	}
@@ -117,7 +117,7 @@ func TestOutcomeUnknownOffersTheSameForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.fail(s.mutationProblem(c, managed{deed: retrying}, f, runmgmt.ErrOutcomeUnknown), c)
+	s.fail(s.mutationProblem(c, managed{acting: acting{deed: retrying}}, f, runmgmt.ErrOutcomeUnknown), c)
 	for _, want := range []string{"The outcome is not known", `name="mutation" value="` + id.String() + `"`, `value="INC-1"`, `href="/x/go/mutation/` + id.String() + `"`, "Send again"} {
 		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "5" || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("the answer is %d, Retry-After %q, and does not say %q:\n%s", w.Code, w.Header().Get("Retry-After"), want, w.Body)

@@ -38,7 +38,7 @@ var sections = []struct {
 func (s *server) page(c echo.Context, title text.Text, in string, nowMS int64) templates.Page {
 	p := templates.Page{
 		Title: title, Home: s.links.url("/", nil), Banner: s.Banner, Version: s.Version, RequestID: requestID(c), Theme: s.theme(c),
-		Stylesheet: s.asset("console.css"), Script: s.asset("console.js"), LiveScript: s.asset("live.js"), Icon: s.asset("favicon.svg"),
+		Stylesheet: s.asset("console.css"), Script: s.asset("console.js"), LiveScript: s.asset("live.js"), PickScript: s.asset("pick.js"), Icon: s.asset("favicon.svg"),
 		Live: nowMS > 0 && s.routeOf(c).live, Choices: s.preferences(c),
 	}
 	if isEmbedded(c) {

@@ -32,7 +32,7 @@ func (s *server) retry(c echo.Context) error {
 }
 
 func (s *server) showRetry(c echo.Context, m managed, again correction) error {
-	who, ok := s.who(c, m)
+	who, ok := s.who(c, m.acting, m.run.ID)
 	if !ok {
 		return s.ask(c, m, asking{again: again})
 	}
@@ -62,7 +62,7 @@ func (s *server) previewPage(c echo.Context, m managed, p runmgmt.Preview) templ
 	}
 	page.Current = text.Of("Changed in the Task since: revision %s will run, %s is current", p.Source.TaskRevision, p.Source.TaskHead)
 	if len(p.Plan.Command) > 0 {
-		page.Plan = planPairs(p)
+		page.Plan = append(planPairs(p.Plan, p.Source.TaskRevision), templates.Pair{Name: text.Of("Quota"), Note: text.Of("%s of %s left this minute", p.Quota, runmgmt.Quota)})
 	}
 	if p.Ready() {
 		page.Submit = s.submission(m, p)
@@ -89,8 +89,12 @@ func (s *server) notNow(m managed) templates.Link {
 }
 
 func proof(m managed, level string, leftMS int64) templates.Proof {
+	return proofOf(m.acting, level, leftMS, provenFor(m.deed, shortID(m.run.ID, "").Short))
+}
+
+func proofOf(a acting, level string, leftMS int64, what text.Text) templates.Proof {
 	left := max(leftMS/1000, 0)
-	return templates.Proof{Text: text.Of("Verified as %s by %s · valid for %s", userName(m.session), levels[level], provenFor(m.deed, shortID(m.run.ID, "").Short)),
+	return templates.Proof{Text: text.Of("Verified as %s by %s · valid for %s", userName(a.session), levels[level], what),
 		Left: fmt.Sprintf("%d:%02d", left/60, left%60), Secs: strconv.FormatInt(left, 10)}
 }
 
@@ -141,9 +145,8 @@ func (s *server) laterRuns(p runmgmt.Preview) templates.Family {
 	return f
 }
 
-// planPairs is what will run. These details are on this page alone.
-func planPairs(p runmgmt.Preview) []templates.Pair {
-	plan := p.Plan
+// planPairs is what will run. These details are on the pages of a good verification alone.
+func planPairs(plan runmgmt.Plan, taskRevision int64) []templates.Pair {
 	list := []templates.Pair{{Name: text.Of("Command"), Mono: commandLine(plan.Command)}}
 	for _, x := range []struct {
 		name text.Text
@@ -159,9 +162,8 @@ func planPairs(p runmgmt.Preview) []templates.Pair {
 	if plan.Timeout > 0 {
 		list = append(list, templates.Pair{Name: text.Of("Timeout"), Note: duration(plan.Timeout.Milliseconds())})
 	}
-	revision := text.Of("%s, as this Run ran it", p.Source.TaskRevision)
-	return append(list, templates.Pair{Name: text.Of("Revision"), Note: revision}, templates.Pair{Name: text.Of("Digest"), Mono: digest(plan.ExecutionDigest), Title: plan.ExecutionDigest},
-		templates.Pair{Name: text.Of("Quota"), Note: text.Of("%s of %s left this minute", p.Quota, runmgmt.Quota)})
+	return append(list, templates.Pair{Name: text.Of("Revision"), Note: text.Of("%s, as this Run ran it", taskRevision)},
+		templates.Pair{Name: text.Of("Digest"), Mono: digest(plan.ExecutionDigest), Title: plan.ExecutionDigest})
 }
 
 var bareWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
@@ -199,12 +201,17 @@ func checks(p runmgmt.Preview) []templates.Check {
 }
 
 func check(what text.Text, refusal *runmgmt.Refusal) templates.Check {
-	c := templates.Check{Status: templates.Status{Word: text.Of("passed"), Shape: "disc", Tone: "ok"}, What: what}
+	c := templates.Check{Status: passedCheck, What: what}
 	if refusal != nil {
-		c.Status, c.Why = templates.Status{Word: text.Of("failed"), Shape: "triangle", Tone: "bad"}, refusal.Detail.Map(visible)
+		c.Status, c.Why = failedCheck, refusal.Detail.Map(visible)
 	}
 	return c
 }
+
+var (
+	passedCheck = templates.Status{Word: text.Of("passed"), Shape: "disc", Tone: "ok"}
+	failedCheck = templates.Status{Word: text.Of("failed"), Shape: "triangle", Tone: "bad"}
+)
 
 func changes(list []catalog.Detail) []templates.Change {
 	var rows []templates.Change
@@ -224,7 +231,7 @@ func (s *server) submitRetry(c echo.Context) error {
 	if f.unsure {
 		return s.showRetry(c, m, again)
 	}
-	who, _ := s.who(c, m) // an exact replay needs no proof
+	who, _ := s.who(c, m.acting, m.run.ID) // an exact replay needs no proof
 	made, err := s.Runs.Retry(c.Request().Context(), runmgmt.Retry{Who: who, MutationID: f.mutation, ProjectID: m.run.ProjectID, RunID: m.run.ID,
 		SourceStatus: f.status, SourceVersion: f.version, PlanDigest: f.plan, NewestRetry: f.newest, Words: f.reason})
 	if wrong && refusedFor(err, runmgmt.Invalid) {

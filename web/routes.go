@@ -112,6 +112,17 @@ func (s *server) routes() []route {
 		onGet("/runs/:id/stop", need(policy.StopRun), s.stop).named("stop"),
 		onPost("/runs/:id/stop", need(policy.StopRun), s.submitStop),
 		onPost("/runs/:id/stop/verify", need(policy.StopRun), s.verify(stopping)).asksProvider(),
+
+		onGet(selectPath, need(policy.RetryRun), s.selectMatching).named("select", selectQuery...),
+		onPost(selectPath, need(policy.RetryRun), s.selectChosen),
+		onPost(freezePath, need(policy.RetryRun), s.freeze).asksProvider(),
+		onGet(submissionPath, need(policy.RetryRun), s.review).named(submissionName, "only"),
+		onPost(submissionPath, need(policy.RetryRun), s.submitBatch),
+		onPost(submissionPath+"/verify", need(policy.RetryRun), s.verifyBatch).asksProvider(),
+		onGet("/batches/:id", reading, s.answer(s.batch)).named("batch", batchQuery...).kept(),
+		onPost(pausePath, need(policy.PauseTrigger), s.pause),
+		onPost(resumePath, need(policy.PauseTrigger), s.resume),
+
 		onGet(stepUpTestPath, need(policy.ReadAudit), s.stepUpTest).named(stepUpTestName),
 
 		onGet(profilePath, signedIn, s.profile).named("profile"),

@@ -21,7 +21,7 @@ const (
 	runsPath = "/runs"
 )
 
-var runsQuery = []string{"project", "status", "origin", "task", "trigger", "since", "until", "q", "after", "before"}
+var runsQuery = []string{"project", "status", "origin", "task", "trigger", "since", "until", "q", "group", "select", "after", "before"}
 
 // runsJSON is a list of Runs for a client. Next is the address of the following part, which is older, and Prev that of
 // the one before; empty at an end.
@@ -55,6 +55,13 @@ func (s *server) runs(c echo.Context) (reply, error) {
 	found := reply{rows: s.runTable(filter)}
 	if s.mediumOf(c) == asCSV {
 		return found, nil
+	}
+	group, err := oneOf("group", q.Get("group"), groupings)
+	if err != nil {
+		return reply{}, err
+	}
+	if group != "" {
+		return s.incident(c, v, q, filter)
 	}
 	list, err := s.readRuns(c.Request().Context(), filter, q)
 	if err != nil {
@@ -120,7 +127,8 @@ func (s *server) runsPage(c echo.Context, v viewer, q url.Values, list runsFound
 	if list.Prev != nil {
 		page.Pages.First = s.links.url(runsPath, without(q, "after", "before"))
 	}
-	page.Empty = s.noRuns(q, list)
+	page.Empty, page.Views = s.noRuns(q, list), s.views(q)
+	s.pickRows(v, q, list.Runs, &page)
 	return page
 }
 

@@ -20,6 +20,8 @@ import (
 )
 
 const (
+	schedulePath = "/schedules/:project/:trigger"
+
 	nextShown = 10
 	runsShown = 10
 )
@@ -65,15 +67,19 @@ func (s *server) schedule(c echo.Context) (reply, error) {
 	if s.wantsJSON(c) {
 		return found, nil
 	}
-	var a templates.Account // no live part of the page
+	var a templates.Account // no live part of the page, nor is what may be done
+	var h templates.Holding
 	if s.mediumOf(c) != asStream {
 		if a, err = s.accountOf(c, v, d, plan, r); err != nil {
+			return reply{}, err
+		}
+		if h, err = s.holding(c, v, d, plan); err != nil {
 			return reply{}, err
 		}
 	}
 	found.page = func() templ.Component {
 		page := s.schedulePage(c, d, plan)
-		page.Runs, page.Account = s.runRows(runs.Runs, d.NowMS), a
+		page.Runs, page.Account, page.Holding = s.runRows(runs.Runs, d.NowMS), a, h
 		return templates.SchedulePage(page)
 	}
 	return found, nil

@@ -99,10 +99,11 @@ func (s *server) verifyRoute(r oidc.Route, reason string) templates.Form {
 	if err != nil {
 		return templates.Form{}
 	}
-	for _, d := range []deed{retrying, stopping} {
-		if r.Name == d.path {
-			return s.verifyAgain(d, id, reason)
-		}
+	if r.Name == submissionName {
+		return s.verifyBatchAgain(id, r.Query.Get("only"))
+	}
+	if d, ok := deedOf(r.Name); ok {
+		return s.verifyAgain(d, id, reason)
 	}
 	return templates.Form{}
 }

@@ -24,7 +24,7 @@ func (s *server) stop(c echo.Context) error {
 }
 
 func (s *server) showStop(c echo.Context, m managed, again correction) error {
-	who, ok := s.who(c, m)
+	who, ok := s.who(c, m.acting, m.run.ID)
 	if !ok {
 		return s.ask(c, m, asking{again: again})
 	}
@@ -57,7 +57,7 @@ func (s *server) submitStop(c echo.Context) error {
 		return err
 	}
 	again, wrong := m.correct(f)
-	who, _ := s.who(c, m)
+	who, _ := s.who(c, m.acting, m.run.ID)
 	made, err := s.Runs.Stop(c.Request().Context(), runmgmt.Stop{Who: who, MutationID: f.mutation, ProjectID: m.run.ProjectID, RunID: m.run.ID,
 		Version: f.version, Words: f.reason})
 	if wrong && refusedFor(err, runmgmt.Invalid) {

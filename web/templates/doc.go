@@ -17,6 +17,8 @@ type Page struct {
 	Stylesheet string
 	Script     string
 	LiveScript string
+	PickScript string
+	Picks      bool   // it has rows to choose from
 	Search     string // where a search goes
 	Whole      string // of an embedded page: where it is to be had whole
 	Icon       string
@@ -190,6 +192,7 @@ type RunRow struct {
 	Lateness text.Text
 	Duration text.Text
 	SoFar    string // seconds since it started, of one that has not ended
+	Pick     Pick
 }
 
 // Runs is the list of Runs.
@@ -209,6 +212,11 @@ type Runs struct {
 	Rows     []RunRow
 	Empty    Empty
 	Pages    Pages
+	Views    []NavLink // the list, and the same by Task
+	Picking  Picking
+	Group    string // by what it is grouped, for the form to carry
+	Grouped  bool
+	Incident Incident
 }
 
 // Pair is one line of a description. A part that is not there is empty.
@@ -272,6 +280,7 @@ type Schedule struct {
 	Timing      Timing
 	Occurrences []Occurrence
 	Account     Account
+	Holding     Holding
 	NoNext      Empty
 	Fence       []Pair
 	Pins        []Pair
