@@ -1,6 +1,9 @@
 package main
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // A section is the mutations of one part of the protocol.
 type section struct {
@@ -67,27 +70,48 @@ var claims = in(claimFile, "", "",
 	mutation{what: "only active Projects", from: " AND p.status = 'active'", to: "", test: "TestClaimRefuses"},
 	mutation{what: "only enabled Triggers", from: "tr.enabled AND ", to: "", test: "TestClaimRefuses"},
 	mutation{what: "only the current revision", from: " AND t.current_revision = s.trigger_revision", to: "", test: "TestClaimRefuses"},
-	mutation{what: "a new version", from: "claim_version = s.claim_version + 1", to: "claim_version = s.claim_version", test: "TestClaimWritesTheWholeLease"},
+	mutation{what: "a new version", from: "claim_version = s.claim_version + 1", to: "claim_version = s.claim_version", test: "TestClaimWritesTheWholeLease|TestClaimLeavesAHeldScheduleAloneUntilItExpires"},
 	mutation{what: "a new state version", from: "state_version = s.state_version + 1", to: "state_version = s.state_version", test: "TestClaimWritesTheWholeLease"},
 	mutation{what: "a new token", from: "claim_token = gen_random_uuid()", to: "claim_token = coalesce(s.claim_token, gen_random_uuid())", test: "TestClaimLeavesAHeldScheduleAloneUntilItExpires|TestStalledReplicaCommitsNothingBeforeTheNewHolder"},
 	mutation{what: "the order by which the earliest comes first", from: "    ORDER BY coalesce(s.next_fire_at_ms, -1), s.project_id, s.trigger_id\n    LIMIT", to: "    ORDER BY s.trigger_id DESC LIMIT", test: "TestClaimTakesWhatIsDueEarliestFirst"},
 )
 
+// changed are comparisons over the locked row, of which the test of that part must notice that they are gone.
+func changed(part string, comparisons ...string) []mutation {
+	list := always(fenceFile, "", "TestCommitRefusesABrokenFence/_"+part+"$", comparisons...)
+	for i, c := range comparisons {
+		if name, _, ok := strings.Cut(c, ", "); ok && strings.HasPrefix(c, "{") {
+			list[i].to = name + ", true}"
+		}
+	}
+	return list
+}
+
 // The comparisons of the fence, each by itself.
 var fence = slices.Concat(
-	always(fenceFile, "", "TestCommitRefusesABrokenFence|TestBrokenComparesEveryPart",
-		"now.projectID == c.ProjectID", "now.triggerID == c.TriggerID", "now.owner == c.Owner", "now.token == c.Token", "now.version == c.Version",
-		"now.expiresAtMS == c.ExpiresAtMS", "now.nowMS < now.expiresAtMS", "now.nowMS >= c.AcquiredAtMS", "now.acquiredAtMS == c.AcquiredAtMS",
-		"now.stateVersion == c.StateVersion", "sameInstant(now.cursorMS, c.CursorMS)", "now.catchUp == c.CatchUp",
-		"now.scheduleRevision == c.TriggerRevision", `now.projectStatus == "active"`, "now.projectVersion == c.ProjectVersion", "now.headRevision == c.TriggerRevision",
-		"now.triggerDigest == c.TriggerDigest", "intact(catalog.DomainTrigger, now.triggerContent, now.triggerDigest)",
-		"now.taskID == c.TaskID", "now.taskRevision == c.TaskRevision", "now.taskDigest == c.TaskDigest", "now.taskOwnDigest == c.TaskDigest",
-		"now.executionID == c.ExecutionID", "now.executionDigest == c.ExecutionDigest",
-		"intact(catalog.DomainExecution, now.executionContent, now.executionDigest)", "d.ObservedMS == now.acquiredAtMS",
-		"d.DueMS <= d.ObservedMS && (now.cursorMS == nil || *now.cursorMS == d.DueMS)", "d.NextMS > d.ObservedMS"),
-	in(fenceFile, "", "TestCommitRefusesABrokenFence|TestBrokenComparesEveryPart",
-		mutation{what: "schedule enabled", from: `{"schedule enabled", now.enabled}`, to: `{"schedule enabled", true}`},
-		mutation{what: "trigger enabled", from: `{"trigger enabled", now.triggerEnabled}`, to: `{"trigger enabled", true}`},
+	always(fenceFile, "", "TestBrokenComparesEveryPart",
+		"now.projectID == c.ProjectID", "now.triggerID == c.TriggerID", "now.token == c.Token", "now.version == c.Version", "now.nowMS < now.expiresAtMS",
+		"now.nowMS >= c.AcquiredAtMS", "d.ObservedMS == now.acquiredAtMS", "d.DueMS <= d.ObservedMS && (now.cursorMS == nil || *now.cursorMS == d.DueMS)",
+		"d.NextMS > d.ObservedMS"),
+	changed("claim_owner", "now.owner == c.Owner"),
+	changed("claim_expiry", "now.expiresAtMS == c.ExpiresAtMS"),
+	changed("claim_acquired_at", "now.acquiredAtMS == c.AcquiredAtMS"),
+	changed("state_version", "now.stateVersion == c.StateVersion"),
+	changed("schedule_enabled", `{"schedule enabled", now.enabled}`),
+	changed("cursor", "sameInstant(now.cursorMS, c.CursorMS)"),
+	changed("catch_up", "now.catchUp == c.CatchUp"),
+	changed("schedule_revision", "now.scheduleRevision == c.TriggerRevision"),
+	changed("project_status", `now.projectStatus == "active"`),
+	changed("project_version", "now.projectVersion == c.ProjectVersion"),
+	changed("trigger_revision", "now.headRevision == c.TriggerRevision"),
+	changed("trigger_enabled", `{"trigger enabled", now.triggerEnabled}`),
+	changed("trigger_digest", "now.triggerDigest == c.TriggerDigest", "intact(catalog.DomainTrigger, now.triggerContent, now.triggerDigest)"),
+	changed("task", "now.taskID == c.TaskID"),
+	changed("task_revision", "now.taskRevision == c.TaskRevision"),
+	changed("task_digest", "now.taskDigest == c.TaskDigest", "now.taskOwnDigest == c.TaskDigest"),
+	changed("execution_revision", "now.executionID == c.ExecutionID"),
+	changed("execution_digest", "now.executionDigest == c.ExecutionDigest", "intact(catalog.DomainExecution, now.executionContent, now.executionDigest)"),
+	in(fenceFile, "", "TestCommitRefusesABrokenFence/claim_gone",
 		mutation{what: "finding the row by its token", from: "s.claim_token = ANY($2::uuid[])", to: "$2::uuid[] IS NOT NULL"},
 		mutation{what: "finding the row by its version", from: "s.claim_version = ANY($3::bigint[])", to: "$3::bigint[] IS NOT NULL"},
 		mutation{what: "the row lock", from: "\n    FOR UPDATE\n", to: "\n", test: "TestNoTakeoverWhileACommitHoldsTheRow|TestClaimThatExpiresWhileCommitWaitsForTheLock|TestPublishingDefeatsAHeldClaim"},

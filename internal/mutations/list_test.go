@@ -27,7 +27,7 @@ func TestListIsNotStale(t *testing.T) {
 		if declared[m.dir()] == nil {
 			declared[m.dir()] = testsIn(t, m.dir())
 		}
-		for name := range strings.SplitSeq(m.test, "|") {
+		for name := range m.tests() {
 			if !declared[m.dir()][name] {
 				t.Errorf("%s: there is no %s in %s", m, name, m.dir())
 			}

@@ -42,7 +42,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := intact(ctx, chosen); err != nil {
+	if err := intact(ctx, chosen, *parallel); err != nil {
 		return err
 	}
 	results, err := tryAll(ctx, chosen, *parallel)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"os/exec"
@@ -13,6 +14,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // A mutation takes one protection away: in file, from becomes to.
@@ -22,7 +25,7 @@ type mutation struct {
 	file    string
 	from    string // must be there exactly once
 	to      string
-	test    string // the tests, of the package in pkg, that must notice
+	test    string // the tests of the package in pkg, as A|B, or one with its subtests, as A/expression, that must notice
 	pkg     string // default: the file's own directory
 }
 
@@ -33,6 +36,12 @@ func (m mutation) dir() string {
 		return "./" + m.pkg
 	}
 	return "./" + filepath.Dir(m.file)
+}
+
+// tests are the names of the tests, without subtests.
+func (m mutation) tests() iter.Seq[string] {
+	names, _, _ := strings.Cut(m.test, "/")
+	return strings.SplitSeq(names, "|")
 }
 
 // A result is who noticed, or why nobody did.
@@ -104,7 +113,12 @@ func (m mutation) overlay() (string, error) {
 }
 
 func gotest(ctx context.Context, dir, test string, flags ...string) ([]byte, error) {
-	args := append([]string{"test", "-vet=off", "-count=1", "-timeout=5m", "-run", "^(" + test + ")$"}, flags...)
+	name, sub, some := strings.Cut(test, "/")
+	pattern := "^(" + name + ")$"
+	if some {
+		pattern += "/" + sub
+	}
+	args := append([]string{"test", "-vet=off", "-count=1", "-timeout=5m", "-run", pattern}, flags...)
 	return exec.CommandContext(ctx, "go", append(args, dir)...).CombinedOutput()
 }
 
@@ -123,28 +137,34 @@ func failing(out []byte) (names []string) {
 }
 
 // intact fails if a test fails although nothing was deleted, or if there is no such test: then its failing shows nothing.
-func intact(ctx context.Context, list []mutation) error {
+func intact(ctx context.Context, list []mutation, parallel int) error {
 	tests := map[string]map[string]bool{}
 	for _, m := range list {
 		if tests[m.dir()] == nil {
 			tests[m.dir()] = map[string]bool{}
 		}
-		for test := range strings.SplitSeq(m.test, "|") {
-			tests[m.dir()][test] = true
+		for name := range m.tests() {
+			tests[m.dir()][name] = true
 		}
 	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
 	for _, dir := range slices.Sorted(maps.Keys(tests)) {
-		names := slices.Sorted(maps.Keys(tests[dir]))
-		out, err := gotest(ctx, dir, strings.Join(names, "|"), "-v")
-		if err != nil {
-			return fmt.Errorf("without any deletion, in %s:\n%s", dir, out)
-		}
-		for _, name := range names {
-			if !bytes.Contains(out, []byte("--- PASS: "+name+" ")) {
-				return fmt.Errorf("there is no %s in %s", name, dir)
-			}
-		}
-		fmt.Printf("intact   %s: %d tests\n", dir, len(names))
+		group.Go(func() error { return passing(ctx, dir, slices.Sorted(maps.Keys(tests[dir]))) })
 	}
+	return group.Wait()
+}
+
+func passing(ctx context.Context, dir string, names []string) error {
+	out, err := gotest(ctx, dir, strings.Join(names, "|"), "-v")
+	if err != nil {
+		return fmt.Errorf("without any deletion, in %s: %w\n%s", dir, err, out)
+	}
+	for _, name := range names {
+		if !bytes.Contains(out, []byte("--- PASS: "+name+" ")) {
+			return fmt.Errorf("there is no %s in %s", name, dir)
+		}
+	}
+	fmt.Printf("intact   %s: %d tests\n", dir, len(names))
 	return nil
 }

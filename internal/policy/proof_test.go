@@ -51,3 +51,43 @@ func TestConsumeProof(t *testing.T) {
 		})
 	}
 }
+
+// Each fact of a good proof is changed alone.
+func TestProblemComparesEveryPart(t *testing.T) {
+	const now = 1_000_000_000
+	earlier := int64(1)
+	tests := []struct {
+		name   string
+		change func(*policy.Proof, *policy.Claim)
+		want   policy.Reason
+	}{
+		{"good", func(*policy.Proof, *policy.Claim) {}, ""},
+		{"hardware", func(p *policy.Proof, _ *policy.Claim) { p.Assurance.Level = "hardware" }, ""},
+		{"another user", func(_ *policy.Proof, c *policy.Claim) { c.UserID = bob }, policy.ProofForeign},
+		{"another session", func(_ *policy.Proof, c *policy.Claim) { c.SessionID = uuid.New() }, policy.ProofForeign},
+		{"another cookie", func(_ *policy.Proof, c *policy.Claim) { c.CookieHash = []byte("b") }, policy.ProofForeign},
+		{"no cookie on either side", func(p *policy.Proof, c *policy.Claim) { p.CookieHash, c.CookieHash = nil, nil }, policy.ProofForeign},
+		{"another action", func(_ *policy.Proof, c *policy.Claim) { c.Action = policy.StopRun }, policy.ProofOtherPurpose},
+		{"another project", func(_ *policy.Proof, c *policy.Claim) { c.ProjectID = "web" }, policy.ProofOtherPurpose},
+		{"another Run", func(_ *policy.Proof, c *policy.Claim) { c.Subject = uuid.New() }, policy.ProofOtherPurpose},
+		{"one factor", func(p *policy.Proof, _ *policy.Claim) { p.Assurance.Level = "single_factor" }, policy.ProofTooWeak},
+		{"consumed", func(p *policy.Proof, _ *policy.Claim) { p.ConsumedAtMS = &earlier }, policy.ProofConsumed},
+		{"revoked", func(p *policy.Proof, _ *policy.Claim) { p.RevokedAtMS = &earlier }, policy.ProofRevoked},
+		{"session over", func(p *policy.Proof, _ *policy.Claim) { p.SessionLive = false }, policy.ProofRevoked},
+		{"ended", func(p *policy.Proof, _ *policy.Claim) { p.ExpiresAtMS = now }, policy.ProofExpired},
+		{"authenticated five minutes ago", func(p *policy.Proof, _ *policy.Claim) { p.Assurance.AuthTimeS = now/1000 - 300 }, policy.ProofExpired},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			run, session := uuid.New(), uuid.New()
+			p := policy.Proof{SessionID: session, UserID: alice, CookieHash: []byte("a"), ExpiresAtMS: now + 1, SessionLive: true, NowMS: now,
+				Purpose:   policy.Purpose{Action: policy.RetryRun, ProjectID: "ops", Items: []policy.Item{{Run: run}}},
+				Assurance: policy.Assurance{Level: "multi_factor", AuthTimeS: now / 1000}}
+			c := policy.Claim{UserID: alice, SessionID: session, CookieHash: []byte("a"), Action: policy.RetryRun, ProjectID: "ops", Subject: run}
+			tt.change(&p, &c)
+			if got := p.Problem(c); got != tt.want {
+				t.Errorf("Problem() = %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
