@@ -127,6 +127,9 @@ func TestTryTxLeavesAConflictToItsCaller(t *testing.T) {
 	tries := 0
 	err := pg.TryTx(t.Context(), pool, func(tx pgx.Tx) error {
 		tries++
+		if level := pgtest.Value[string](t, tx, "SHOW transaction_isolation"); level != "serializable" {
+			t.Errorf("the transaction is %s, want serializable", level)
+		}
 		return raise(t.Context(), tx, "40001")
 	})
 	if !pg.RolledBack(err) || tries != 1 {

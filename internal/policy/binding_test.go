@@ -390,3 +390,14 @@ func TestListBindings(t *testing.T) {
 		t.Errorf("ListBindings() (-want +got):\n%s", diff)
 	}
 }
+
+// One mutation changes one role, by the database's own word.
+func TestBindingMutationIsOnce(t *testing.T) {
+	w := newWorld(t)
+	w.grant(asks(alice, policy.Viewer))
+	_, err := w.super.Exec(t.Context(), `INSERT INTO project_role_bindings (project_id, user_id, version, role, mutation_id, actor, created_at_ms)
+		SELECT project_id, user_id, version + 1, role, mutation_id, actor, created_at_ms FROM project_role_bindings`)
+	if pg.Constraint(err) != "binding_mutation_once" {
+		t.Errorf("a second binding = %v, want refused by binding_mutation_once", err)
+	}
+}

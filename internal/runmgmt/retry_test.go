@@ -68,7 +68,7 @@ func TestRetryRefuses(t *testing.T) {
 			w.change(`UPDATE console_sessions SET revoked_at_ms = created_at_ms, revoke_reason = 'signed_out'`)
 		}, StepUpRequired},
 		{"session expired", func(w *world, _ *Retry) {
-			w.change(`UPDATE console_sessions SET created_at_ms = 1, last_seen_at_ms = 1, expires_at_ms = 2`)
+			w.change(`UPDATE console_sessions SET created_at_ms = 1, expires_at_ms = 2`) // seen a moment ago
 		}, StepUpRequired},
 		{"session idle for too long", func(w *world, _ *Retry) {
 			w.change(`UPDATE console_sessions SET created_at_ms = 1, last_seen_at_ms = last_seen_at_ms - idle_ms - 1`)

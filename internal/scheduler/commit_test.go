@@ -69,6 +69,7 @@ func TestCommitRefusesABrokenFence(t *testing.T) {
 		{"trigger enabled", []string{`ALTER TABLE trigger_revisions ALTER enabled DROP EXPRESSION`, `UPDATE trigger_revisions SET enabled = false`}},
 		{"trigger digest", []string{`ALTER TABLE trigger_revisions DROP CONSTRAINT trigger_digest_matches`, `UPDATE trigger_revisions SET content_digest = 'x'`}},
 		{"trigger digest", []string{`ALTER TABLE trigger_revisions DROP CONSTRAINT trigger_digest_matches`, `UPDATE trigger_revisions SET content = content || ' '`}},
+		{"trigger digest", []string{`UPDATE trigger_revisions SET content = content || ' ', content_digest = content_digest('qinglong.trigger-definition.v1', content || ' ')`}},
 		{"task", []string{`ALTER TABLE trigger_revisions ALTER task_id DROP EXPRESSION`, `ALTER TABLE task_definition_revisions DROP CONSTRAINT task_content_names_itself`,
 			`ALTER TABLE task_execution_revisions DROP CONSTRAINT execution_content_names_its_task`, `UPDATE trigger_revisions SET task_id = 'other'`,
 			`UPDATE task_definition_revisions SET task_id = 'other'`, `UPDATE task_execution_revisions SET task_id = 'other'`}},
@@ -80,6 +81,7 @@ func TestCommitRefusesABrokenFence(t *testing.T) {
 		{"execution revision", []string{`ALTER TABLE task_execution_revisions ALTER id DROP EXPRESSION`, `UPDATE task_execution_revisions SET id = 'x'`}},
 		{"execution digest", []string{`ALTER TABLE task_execution_revisions DROP CONSTRAINT execution_digest_matches`, `UPDATE task_execution_revisions SET content_digest = 'x'`}},
 		{"execution digest", []string{`ALTER TABLE task_execution_revisions DROP CONSTRAINT execution_digest_matches`, `UPDATE task_execution_revisions SET content = content || ' '`}},
+		{"execution digest", []string{`UPDATE task_execution_revisions SET content = content || ' ', content_digest = content_digest('qinglong.task-execution.v1', content || ' ')`}},
 	}
 	for i, tt := range tests {
 		t.Run(fmt.Sprintf("%02d %s", i, tt.part), func(t *testing.T) {
