@@ -8,7 +8,7 @@ import (
 
 const preface = `# What protects, and who notices that it is gone
 
-Made by ` + "`make mutations`" + `, which takes each of these lines away, one at a time, and runs the tests named here: all of them must fail, and do.
+Made by ` + "`make mutations`" + `, which takes each of these lines away, one at a time, and runs the tests that must notice. Those named here did.
 The list itself is in ` + "`internal/mutations`" + `. What the model says of the same lines is in [model.md](model.md).
 `
 
@@ -22,10 +22,13 @@ func render(results []result) []byte {
 			section = r.section
 			fmt.Fprintf(&b, "\n## %s\n\n| without | in | which was | noticed by |\n| --- | --- | --- | --- |\n", section)
 		}
-		fmt.Fprintf(&b, "| %s | `%s` | `%s` | %s |\n", cell(r.what), r.file, cell(strings.Join(strings.Fields(r.from), " ")), cell(r.String()))
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", cell(r.what), r.file, cell(code(r.from)), cell(r.String()))
 	}
 	return b.Bytes()
 }
+
+// code is on one line, whatever it holds.
+func code(s string) string { return "`` " + strings.Join(strings.Fields(s), " ") + " ``" }
 
 func cell(s string) string {
 	first, _, _ := strings.Cut(s, "\n")
