@@ -78,7 +78,7 @@ func oneTimeCode(t testing.TB, secret string, at time.Time) string {
 }
 
 // retryTasks is how many Tasks there are of which a Run fails, so that every walk has one to itself.
-const retryTasks = 16
+const retryTasks = 20
 
 func failingTasks() string {
 	var b strings.Builder

@@ -26,6 +26,7 @@ func walkRetry(t *testing.T, w *world) {
 		st := developmentStation(t, w)
 		goStation(t, st, bothWalks)
 		goStation(t, st, developmentWalks)
+		goStation(t, st, batchWalks)
 	})
 	t.Run("at the independent provider, with two replicas", func(t *testing.T) {
 		var c crossing

@@ -570,6 +570,7 @@ var chinese = text.Catalogue{
 	"Since then":                     "此后",
 	"Since":                          "起始",
 	"Since:":                         "此后：",
+	"Skip the Runs":                  "跳过运行列表",
 	"Skip to content":                "跳到正文",
 	"Some of the Runs were refused":  "部分运行被拒绝",
 	"Somebody else retried this Run": "他人已重试此运行",
