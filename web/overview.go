@@ -21,6 +21,7 @@ import (
 const (
 	failuresShown  = 6
 	attentionShown = 10
+	pausedShown    = 3
 	// lateMS is when a backlog is worth a sentence; below it, replicas are about to look.
 	lateMS = 5_000
 	// skewMS is when a replica's clock is worth a look, although nothing is decided by it.
@@ -41,6 +42,8 @@ type overviewFacts struct {
 	// Attention are the Runs that nobody moves by itself, the longest waiting first; one more than are shown if there are more.
 	Attention []run.Attention   `json:"needAttention"`
 	Spells    []scheduler.Spell `json:"withoutReplica"` // of the last day, newest first
+	// Paused are Schedules that somebody holds back; one more than are named if there are more.
+	Paused []scheduler.Summary `json:"paused"`
 }
 
 func (s *server) overview(c echo.Context) (reply, error) {
@@ -87,6 +90,11 @@ func (s *server) readOverview(ctx context.Context, v viewer) (f overviewFacts, e
 	if f.Spells, err = scheduler.RecentSpells(ctx, s.DB); err != nil {
 		return f, err
 	}
+	paused, err := scheduler.List(ctx, s.DB, scheduler.Filter{Projects: projects, State: scheduler.Paused}, nil, pausedShown+1)
+	if err != nil {
+		return f, err
+	}
+	f.Paused = nonNil(paused.Schedules)
 	f.Next, err = scheduler.Upcoming(ctx, s.DB, projects, time.Hour)
 	f.Next = nonNil(f.Next)
 	return f, err
@@ -156,9 +164,23 @@ func (s *server) healthSentences(f overviewFacts) []templates.Sentence {
 		list = append(list, say)
 	}
 	if n := f.Hour.ByStatus[run.Failed] + f.Hour.ByStatus[run.TimedOut] + f.Hour.ByStatus[run.Lost]; n > 0 {
-		list = append(list, templates.Sentence{Lead: text.Count(n, "1 Run", "%s Runs"), Rest: text.Of("of the last hour failed."), Tone: "bad"})
+		list = append(list, templates.Sentence{Lead: text.Count(n, "1 Run", "%s Runs"), Rest: text.Of("of the last hour failed."), Tone: "bad",
+			URL: s.links.runs("group", "task", "since", "-1h")})
 	}
-	return list
+	return append(list, s.pausedSentences(f.Paused)...)
+}
+
+// pausedSentences say which Schedules somebody holds back, and why, while they are few.
+func (s *server) pausedSentences(list []scheduler.Summary) (say []templates.Sentence) {
+	all := s.links.url(schedulesPath, url.Values{"state": {string(scheduler.Paused)}})
+	if len(list) > pausedShown {
+		return []templates.Sentence{{Lead: text.Of("%s+ Schedules", pausedShown), Rest: text.Of("are paused."), Tone: "warn", URL: all}}
+	}
+	for _, x := range list {
+		say = append(say, templates.Sentence{Lead: text.Data(shorten(visible(x.TriggerID), listName)), URL: s.links.schedule(x.ProjectID, x.TriggerID), Tone: "warn",
+			Rest: text.Of("is paused by %s: %s.", shorten(visible(*x.PausedBy), listName), shorten(visible(*x.PauseReason), listName))})
+	}
+	return say
 }
 
 // replicaSentence says whether the replicas that are alive keep up.

@@ -38,7 +38,7 @@ func TestPauseAndResume(t *testing.T) {
 			t.Fatalf("POST %s = %d to %s:\n%s", pause, res.StatusCode, res.Header.Get("Location"), res.body)
 		}
 	}
-	for _, target := range []string{page, "/schedules"} {
+	for _, target := range []string{page, "/schedules", "/"} {
 		o.get(target).says(t, http.StatusOK, "Name of operator", "INC-7 &lt;b&gt;down&lt;/b&gt;", "paused")
 	}
 	o.get(page).says(t, http.StatusOK, "From now on.", "Nothing was missed.")
