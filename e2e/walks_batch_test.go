@@ -46,7 +46,9 @@ func (st *station) outage(t testing.TB, n int) outage {
 	at := time.UnixMilli(pgtest.Value[int64](t, st.all, `SELECT created_at_ms FROM ql3.runs WHERE id = $1`, id)).UTC()
 	task := pgtest.Value[string](t, st.all, `SELECT task_id FROM ql3.runs WHERE id = $1`, id)
 	project := pgtest.Value[string](t, st.all, `SELECT project_id FROM ql3.runs WHERE id = $1`, id)
-	moment := func(ms int) string { return at.Add(time.Duration(ms) * time.Millisecond).Format("2006-01-02T15:04:05.000Z") }
+	moment := func(ms int) string {
+		return at.Add(time.Duration(ms) * time.Millisecond).Format("2006-01-02T15:04:05.000Z")
+	}
 	return outage{task, st.url + "/runs?project=" + project + "&status=failed&task=" + task + "&since=" + moment(0) + "&until=" + moment(n), n}
 }
 
@@ -141,4 +143,3 @@ func walkManyWithoutScript(t *testing.T, st *station) {
 	o.n = 4
 	st.madeAll(t, o)
 }
-

@@ -103,7 +103,7 @@ func onwards[C fmt.Stringer](l links, path string, q url.Values, name string, to
 
 // filterForm is the form with which the list at path is filtered.
 func (s *server) filterForm(path string, q url.Values) templates.FilterForm {
-	f := templates.FilterForm{Action: s.links.url(path, nil), Filtered: len(filters(q)) > 0, More: len(without(filters(q), "q", "status", "state", "run")) > 0,
+	f := templates.FilterForm{Action: s.links.url(path, nil), Filtered: len(filters(q)) > 0, More: len(without(filters(q), "q", "status", "state", "run", "group")) > 0,
 		Embed: q.Get(viewParameter), Button: text.Of("Filter")}
 	f.Clear = s.links.url(path, url.Values{viewParameter: {f.Embed}})
 	return f

@@ -174,7 +174,7 @@ func TestOnlyFormsOfOnesOwnPageAct(t *testing.T) {
 	o := newOperator(t, policy.Operator, "ops")
 	f := o.proves(policy.RetryRun, o.failed).form(o.failed)
 	for _, d := range []deed{retrying, stopping} {
-		for _, path := range []string{o.path(d), o.path(d) + "/verify", stepUpTestPath} {
+		for _, path := range []string{o.path(d), o.path(d) + "/verify", stepUpTestPath, selectPath, freezePath, "/schedules/ops/nightly/pause", "/batches/" + o.failed.String() + "/submit"} {
 			for name, tt := range map[string]struct {
 				res    answered
 				status int
