@@ -79,6 +79,10 @@ staticcheck:
 e2e: ## Walk through the console in a real browser, behind real proxies (ARGS="-run TestWalks/development")
 	@.ci/walks $(ARGS)
 
+.PHONY: screenshots
+screenshots: ## Take the pictures in docs/screenshots, of a development instance in a real browser
+	@.ci/setup screenshots && $(POSTGRES_BIN) SCREENSHOTS="$(CURDIR)/docs/screenshots" go test ./e2e -tags walks -count=1 -run '^TestScreenshots$$'
+
 .PHONY: ha
 ha: ## Lose primaries under two replicas, on PostgreSQL 16 and 18 (6 min, VERSIONS=18)
 	@.ci/ha $(VERSIONS)

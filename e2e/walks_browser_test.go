@@ -74,9 +74,10 @@ type tab struct {
 	testing.TB
 	ctx       context.Context
 	mu        sync.Mutex
-	visited   []string // documents that were asked for, redirects included
-	complains []string // what the browser's console says went wrong
-	mayRefuse bool     // the walk is about something the browser refuses
+	visited   []string  // documents that were asked for, redirects included
+	complains []string  // what the browser's console says went wrong
+	mayRefuse bool      // the walk is about something the browser refuses
+	hear      func(any) // every event, for a while
 }
 
 func (b *browser) tab() *tab {
@@ -95,6 +96,9 @@ func (b *browser) tab() *tab {
 func (p *tab) note(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.hear != nil {
+		p.hear(event)
+	}
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:
 		if e.Type == network.ResourceTypeDocument {
@@ -258,6 +262,9 @@ func (p *tab) withoutScript() {
 // sends makes every request of the tab carry headers too.
 func (p *tab) sends(headers map[string]any) {
 	p.Helper()
+	if headers == nil {
+		headers = map[string]any{}
+	}
 	call(p, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: headers})
 }
 

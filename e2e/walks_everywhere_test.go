@@ -37,6 +37,7 @@ var everywhereWalks = []walk{
 	{"the console's cookies are few, small and closed, even for somebody in 200 groups", walkCookies},
 	{"every address is right, whatever the request's headers say", walkHostileHeaders},
 	{"a name that is not the console's leads nowhere else", walkHostileHost},
+	{"an update arrives within seconds of its commit", walkUpdate},
 }
 
 func walkCookies(t *testing.T, s *site) {

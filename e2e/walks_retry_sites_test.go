@@ -94,14 +94,20 @@ func failingTasks() string {
 
 // developmentStation is a console dev, with Tasks that fail.
 func developmentStation(t *testing.T, w *world) *station {
-	d := startDevelopment(t)
+	return stationOf(t, w, startDevelopment(t), failingTasks(), "walks")
+}
+
+// stationOf is a console dev that runs what a manifest says, too, and whose accounts have their roles in its Projects.
+func stationOf(t *testing.T, w *world, d development, manifest string, projects ...string) *station {
 	vars := map[string]string{"CONSOLE_ADMIN_DATABASE_URL": d.Databases["admin"]}
-	run(t, vars, failingTasks(), "apply", "-f", "-")
+	run(t, vars, manifest, "apply", "-f", "-")
 	accounts := map[string]account{}
 	for _, a := range d.Accounts {
 		accounts[a.Username] = a
-		if a.Role == "operator" || a.Role == "admin" || a.Role == "owner" {
-			run(t, vars, "", "grant", "--project", "walks", "--role", a.Role, "--yes", "--subject", d.Issuer, a.Subject)
+		for _, project := range projects {
+			if a.Role == "operator" || a.Role == "admin" || a.Role == "owner" {
+				run(t, vars, "", "grant", "--project", project, "--role", a.Role, "--yes", "--subject", d.Issuer, a.Subject)
+			}
 		}
 	}
 	pool, err := pgxpool.New(t.Context(), d.Databases["migration"])

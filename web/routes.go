@@ -142,6 +142,9 @@ func (s *server) routes() []route {
 	if s.ownSignIn() {
 		list = append(list, onPost(signInPath, anyone, s.startSignIn).asksProvider(), onGet(CallbackPath, anyone, s.callback).asksProvider())
 	}
+	if s.Styleguide {
+		list = append(list, onGet(styleguidePath, signedIn, s.styleguide))
+	}
 	if s.StepUp != nil {
 		list = append(list, onGet(StepUpPath, signedIn, s.stepUpCallback).asksProvider(), onPost(stepUpTestPath, need(policy.ReadAudit), s.startStepUpTest).asksProvider())
 	}

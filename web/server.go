@@ -29,7 +29,7 @@ import (
 	"github.com/qinglong/console/web/static"
 )
 
-// Config is everything the console needs. All fields but Runs, StepUp, AllowedHosts, Banner, FrameAncestors and FormAction
+// Config is everything the console needs. All fields but Runs, StepUp, AllowedHosts, Banner, Styleguide, FrameAncestors and FormAction
 // are required.
 type Config struct {
 	DB        pg.Querier // as role ql3_console
@@ -41,6 +41,7 @@ type Config struct {
 	// then the proxy in front must choose.
 	AllowedHosts []string
 	Banner       text.Text // said on top of every page
+	Styleguide   bool      // serve every component in every state: for console dev, which alone sets it
 
 	Identity *Identity
 	Runs     *runmgmt.Manager // nil: this replica is read-only, and says so

@@ -58,7 +58,7 @@ func (c devCmd) signIn(ctx context.Context, s *server, file *devFile, dir string
 		return nil, err
 	}
 	who.stepUps = []stepUpEntry{{Requirement: devRequirement(file.Issuer), ClientID: devStepUpClient, secret: secret(stepUpPassword)}}
-	return provider.Accounts(), s.servePages(ctx, who, []string{"localhost"}, devBanner)
+	return provider.Accounts(), s.servePages(ctx, who, development{hosts: []string{"localhost"}, banner: devBanner, styleguide: true})
 }
 
 // serveUntil serves h on l until ctx ends.

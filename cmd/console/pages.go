@@ -14,15 +14,21 @@ import (
 // devBanner stands on every page of a development instance.
 var devBanner = text.Of("Development instance. Its accounts are in dev.json, for anyone who may read it.")
 
-// servePages makes the public listener serve the console for whoever i lets in. hosts, if any, are the only names it
-// answers to; banner is said on every page.
-func (s *server) servePages(ctx context.Context, i *identity, hosts []string, banner text.Text) error {
+// A development is what a development instance alone has. No flag, variable or file of `console serve` leads to one.
+type development struct {
+	hosts      []string // the only names it answers to
+	banner     text.Text
+	styleguide bool
+}
+
+// servePages makes the public listener serve the console for whoever i lets in.
+func (s *server) servePages(ctx context.Context, i *identity, d development) error {
 	w, err := s.openIdentity(ctx, i)
 	if err != nil {
 		return err
 	}
 	c := web.Config{DB: s.pools[migrations.RoleConsole], Log: s.log, PublicURL: i.public, Ready: s.isReady, Version: version,
-		AllowedHosts: hosts, Banner: banner, Identity: w, Live: live.New(), FrameAncestors: i.flags.FrameAncestors, FormAction: i.flags.FormAction}
+		AllowedHosts: d.hosts, Banner: d.banner, Styleguide: d.styleguide, Identity: w, Live: live.New(), FrameAncestors: i.flags.FrameAncestors, FormAction: i.flags.FormAction}
 	if err := s.openManagement(ctx, i, &c); err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/qinglong/console/internal/scheduler"
-	"github.com/qinglong/console/internal/text"
 )
 
 // schedulerFlags bound one replica's work; scheduler.Settings says what each may be.
@@ -64,7 +63,7 @@ func (c serveCmd) Run(ctx context.Context, e env) error {
 	defer s.close()
 	if who == nil {
 		s.log.Warn("this replica has no pages: CONSOLE_PUBLIC_URL is not set")
-	} else if err := s.servePages(ctx, who, nil, text.Text{}); err != nil {
+	} else if err := s.servePages(ctx, who, development{}); err != nil {
 		return err
 	}
 	if err := s.bind(c.Listen, c.MachineListen); err != nil {

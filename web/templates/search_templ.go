@@ -109,7 +109,7 @@ func SearchPage(v Search) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = filterForm(v.Form, say(ctx, "Search everything")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var4), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = filterForm(v.Form, say(ctx, "Search Tasks, Triggers, Runs and retries")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var4), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -32,7 +32,7 @@
   const own = (el, name) => name === 'open' && el.nodeName === 'DETAILS';
   const like = (a, b) => {
     if (a.nodeType !== b.nodeType || a.nodeName !== b.nodeName) return void a.replaceWith(b.cloneNode(true));
-    if (a.nodeType !== Node.ELEMENT_NODE) return void (a.data !== b.data && (a.data = b.data));
+    if (a.nodeType !== Node.ELEMENT_NODE) return void (a.data !== b.data && a.replaceWith(b.cloneNode()));
     const at = a.classList.contains('at');
     for (const { name } of [...a.attributes]) if (!b.hasAttribute(name) && !own(a, name)) a.removeAttribute(name);
     for (const { name, value } of b.attributes) if (!own(a, name) && a.getAttribute(name) !== value) a.setAttribute(name, value);
