@@ -70,15 +70,17 @@ func (h *ha) claimHeld() {
 	h.failover()
 	h.is(h.claims(h.pair.primary).Count == claims.Count || clockMS(h, h.pair.primary.super) >= claims.Expires, "the claims hold on the new primary until they expire")
 	h.replicas = h.replicas[1:]
-	h.gate(func() bool { return h.takenOver(claims) == claims.Count }, "the other replica has taken all of them over")
-	h.is(pgtest.Value[int](h, h.pair.primary.super, `SELECT count(*) FROM ql3.schedule_events WHERE type = 'taken_over' AND created_at_ms < $1 AND created_at_ms > $1::bigint - 3000`, claims.Expires) == 0,
-		"none of them before its expiry by the new primary's clock")
+	h.gate(func() bool { return h.takenFrom(frozen, claims.Expires) >= claims.Count }, "the other replica has taken all of them over")
+	acquired := claims.Expires - 3000
+	h.is(h.takenFrom(frozen, acquired) == h.takenFrom(frozen, claims.Expires), "none of them before its expiry by the new primary's clock")
 	h.replicas = append([]*replica{frozen}, h.replicas...)
 	frozen.thaw()
 }
 
-func (h *ha) takenOver(claims held) int {
-	return pgtest.Value[int](h, h.pair.primary.super, `SELECT count(*) FROM ql3.schedule_events WHERE type = 'taken_over' AND created_at_ms >= $1`, claims.Expires)
+// takenFrom counts the claims of r that somebody has taken over since then.
+func (h *ha) takenFrom(r *replica, sinceMS int64) int {
+	return pgtest.Value[int](h, h.pair.primary.super, `SELECT count(*) FROM ql3.schedule_events WHERE type = 'taken_over' AND reason LIKE 'the claim of ' || $1 AND created_at_ms >= $2`,
+		r.actor(), sinceMS)
 }
 
 // The replica is alive and about to commit when the primary goes: what it decided is gone with the connection.
@@ -87,7 +89,7 @@ func (h *ha) betweenClaimAndCommit() {
 	claims := h.claims(h.pair.standby)
 	h.is(claims.Count > 0, "its %d claims are visible on the standby", claims.Count)
 	h.failover()
-	h.gate(func() bool { return h.takenOver(claims) >= claims.Count }, "the claims are taken over after their expiry")
+	h.gate(func() bool { return h.takenFrom(h.replicas[0], claims.Expires) >= claims.Count }, "the claims are taken over after their expiry")
 }
 
 // The COMMIT of an admission is confirmed by the standby, but the replica does not learn of it before the primary goes.
