@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
+	"github.com/qinglong/console/internal/pg/pgtest"
 	"github.com/qinglong/console/internal/run/runtest"
 )
 
@@ -74,7 +75,15 @@ func (p *tab) comes(what string, within time.Duration, condition string) {
 func (s *site) admits(t testing.TB) string {
 	t.Helper()
 	now := runtest.Clock(t, s.super)
-	return runtest.Admit(t, s.db, "ops", "beat", now, now).String()
+	id := runtest.Admit(t, s.db, "ops", "beat", now, now).String()
+	s.hints(t)
+	return id
+}
+
+// hints tells the replica what one that commits by itself tells the others: that there is something to look at.
+func (s *site) hints(t testing.TB) {
+	t.Helper()
+	pgtest.Exec(t, s.super, "SELECT pg_notify('ql3_changes', '')")
 }
 
 // has is a condition: the page has the Run's row.

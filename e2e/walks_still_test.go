@@ -70,6 +70,7 @@ func (p *tab) stood(t testing.TB) {
 // A runOnHand is a Run that the walk itself executes.
 type runOnHand struct {
 	t    testing.TB
+	s    *site
 	pool *pgxpool.Pool // of the role that executes
 	id   string
 	work fixture.Work
@@ -82,12 +83,12 @@ func (s *site) takes(t testing.TB) *runOnHand {
 	for {
 		w, err := fixture.Dispatch(t.Context(), pool, "worker-1", time.Minute)
 		if errors.Is(err, fixture.ErrNoWork) {
-			return &runOnHand{t: t, pool: pool, id: s.admits(t)}
+			return &runOnHand{t: t, s: s, pool: pool, id: s.admits(t)}
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		(&runOnHand{t: t, pool: pool, id: w.RunID.String(), work: w}).fails()
+		(&runOnHand{t: t, s: s, pool: pool, id: w.RunID.String(), work: w}).fails()
 	}
 }
 
@@ -100,6 +101,7 @@ func (r *runOnHand) starts() {
 	if r.work = w; fixture.Start(r.t.Context(), r.pool, w.Lease, time.Minute) != nil {
 		r.t.Fatalf("the Run did not start")
 	}
+	r.s.hints(r.t)
 }
 
 func (r *runOnHand) fails() {
@@ -110,6 +112,7 @@ func (r *runOnHand) fails() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	r.s.hints(r.t)
 }
 
 func walkStillLists(t *testing.T, s *site) {
