@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 )
@@ -61,7 +62,7 @@ func (s *server) secure(next echo.HandlerFunc) echo.HandlerFunc {
 		for _, x := range headers {
 			h.Set(x[0], x[1])
 		}
-		if len(s.FrameAncestors) > 0 && s.routeOf(c).framable() {
+		if len(s.FrameAncestors) > 0 && s.routeOf(c).framable() && isEmbedded(c) {
 			h.Set("Content-Security-Policy", framed)
 			h.Del("X-Frame-Options") // it knows no list
 		}
@@ -119,10 +120,11 @@ func limitBody(next echo.HandlerFunc) echo.HandlerFunc {
 
 func (s *server) limitTime(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
+		if s.mediumOf(c) == asStream {
+			return limitBeginning(c, next)
+		}
 		limit := requestTime
 		switch r := s.routeOf(c); {
-		case s.mediumOf(c) == asStream:
-			return next(c) // it goes on for as long as it is read; each of its readings has the time of a page
 		case r.csv:
 			limit = exportTime
 		case r.provider:
@@ -132,6 +134,28 @@ func (s *server) limitTime(next echo.HandlerFunc) echo.HandlerFunc {
 		defer cancel()
 		c.SetRequest(c.Request().WithContext(ctx))
 		return next(c)
+	}
+}
+
+// beganKey is where a stream that has not begun keeps how to say that it has.
+const beganKey = "a stream began"
+
+// limitBeginning gives a stream the time of a page until it begins. Then it goes on for as long as it is read, and each of
+// its readings has that time.
+func limitBeginning(c echo.Context, next echo.HandlerFunc) error {
+	ctx, cancel := context.WithCancel(c.Request().Context())
+	defer cancel()
+	late := time.AfterFunc(requestTime, cancel)
+	defer late.Stop()
+	c.Set(beganKey, late)
+	c.SetRequest(c.Request().WithContext(ctx))
+	return next(c)
+}
+
+// goesOn says that c's stream has begun.
+func goesOn(c echo.Context) {
+	if late, ok := c.Get(beganKey).(*time.Timer); ok {
+		late.Stop()
 	}
 }
 
@@ -165,6 +189,18 @@ func (s *server) takeOne(c echo.Context) error {
 		return tooOften(wait)
 	}
 	return nil
+}
+
+// onlyTextInPaths refuses an address with what no name holds: no database takes it either.
+func onlyTextInPaths(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		for _, part := range c.ParamValues() {
+			if strings.ContainsRune(part, 0) || !utf8.ValidString(part) {
+				return echo.ErrNotFound
+			}
+		}
+		return next(c)
+	}
 }
 
 // onlyForms lets a declared route that changes something read forms only, which is what browsers send.

@@ -30,8 +30,7 @@ type fragment struct {
 // the session's user may see by then, so a stream shows nobody what their page would not; and a hint says nothing but that
 // it is worth reading again. It goes on from the state that Last-Event-ID names.
 func (s *server) stream(c echo.Context, read readingFunc) error {
-	ctx := c.Request().Context()
-	session, err := oidc.Current(ctx)
+	session, err := oidc.Current(c.Request().Context())
 	if err != nil {
 		return err
 	}
@@ -40,11 +39,15 @@ func (s *server) stream(c echo.Context, read readingFunc) error {
 		return tooManyStreams(err)
 	}
 	defer sub.Close()
+	ctx, stop := whileOpen(c.Request().Context(), sub)
+	defer stop()
+	c.SetRequest(c.Request().WithContext(ctx))
 	began := time.Now()
 	now, err := s.liveParts(c, read)
 	if err != nil {
 		return err
 	}
+	goesOn(c)
 	out, err := live.Open(c.Response())
 	for seen := c.Request().Header.Get("Last-Event-ID"); err == nil; {
 		if err = sendParts(out, now, seen); err != nil {
@@ -99,38 +102,49 @@ func sendParts(out *live.Stream, now templates.Fragments, seen string) error {
 	return nil
 }
 
+// whileOpen ends ctx with the subscription, so that a replica that stops waits for no reading.
+func whileOpen(ctx context.Context, sub *live.Subscription) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		select {
+		case <-sub.Done:
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
 // waitForChange returns when the page is worth reading again, after rest at the soonest, and an error when its stream is
-// over.
+// over. A database that does not answer ends it too.
 func (s *server) waitForChange(ctx context.Context, sub *live.Subscription, out *live.Stream, session oidc.Session, rest time.Duration) error {
-	if err := pause(ctx, sub, min(rest, beatEvery)); err != nil {
+	if err := awaitChange(ctx, sub, rest); err != nil {
 		return err
 	}
-	beat := time.NewTimer(beatEvery)
-	defer beat.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-sub.Done:
-		return live.ErrClosed
-	case <-beat.C:
-	case <-sub.Changed:
-	}
-	if _, err := s.Identity.Sessions.Recheck(ctx, session); err != nil {
+	asking, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	if _, err := s.Identity.Sessions.Recheck(asking, session); err != nil {
 		return err
 	}
 	return out.Beat()
 }
 
-// pause waits for d, or until the stream is over.
-func pause(ctx context.Context, sub *live.Subscription, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-sub.Done:
-		return live.ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
+// awaitChange waits for a change, after rest at the soonest, and for no longer than a beat.
+func awaitChange(ctx context.Context, sub *live.Subscription, rest time.Duration) error {
+	beat, rested := time.NewTimer(beatEvery), time.NewTimer(rest)
+	defer beat.Stop()
+	defer rested.Stop()
+	var changed <-chan struct{} // nobody listens while it rests
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-rested.C:
+			changed = sub.Changed
+		case <-changed:
+			return nil
+		case <-beat.C:
+			return nil
+		}
 	}
 }

@@ -7,8 +7,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -198,4 +201,97 @@ func TestStreamsAreRefused(t *testing.T) {
 	if s := watch(t, New(c), "/runs", ""); s.status != http.StatusUnauthorized {
 		t.Errorf("a stream without a session = %d, want 401", s.status)
 	}
+}
+
+// unanswering holds what every session is read from until t ends, so that nothing that asks for one is answered.
+func (w world) unanswering(t *testing.T) {
+	t.Helper()
+	tx, err := w.Super(t).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	if _, err := tx.Exec(t.Context(), "SET LOCAL idle_in_transaction_session_timeout = 0; LOCK TABLE ql3.console_sessions IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A database that is there and does not answer holds up no stream for longer than a page: neither one that goes on, nor
+// one that has not begun. One that its replica ends does not wait for it at all.
+func TestStreamsDoNotWaitForADatabase(t *testing.T) {
+	w := newWorld(t)
+	c := config(t, w.Database, "")
+	h := readerOf(t, w.Database, c)
+	going := watch(t, h, "/runs", stateOf(t, get(t, h, "/runs")))
+	w.unanswering(t)
+	c.Live.Hint()
+	ended, began := make(chan time.Duration), time.Now()
+	go func() {
+		_, ok := going.next()
+		for ok {
+			_, ok = going.next()
+		}
+		ended <- time.Since(began)
+	}()
+	if s := watch(t, h, "/runs", ""); s.status != http.StatusServiceUnavailable {
+		t.Errorf("a stream that cannot begin = %d, want 503", s.status)
+	}
+	if late := time.Since(began); late > 2*requestTime {
+		t.Errorf("it was answered after %s", late)
+	}
+	if late := <-ended; late > 2*requestTime {
+		t.Errorf("the stream went on for %s", late)
+	}
+}
+
+func TestStreamEndsWithItsReplicaAtOnce(t *testing.T) {
+	w := newWorld(t)
+	c := config(t, w.Database, "")
+	h := readerOf(t, w.Database, c)
+	s := watch(t, h, "/runs", stateOf(t, get(t, h, "/runs")))
+	w.unanswering(t)
+	super := w.Super(t)
+	c.Live.Hint()
+	blocked := func() (n int) {
+		if err := super.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for blocked() == 0 {
+		runtime.Gosched()
+	}
+	began := time.Now()
+	c.Live.Close()
+	if _, ok := s.next(); ok || time.Since(began) > requestTime/2 {
+		t.Errorf("the stream went on for %s", time.Since(began))
+	}
+}
+
+// However long a page that costs much rests, its session is looked at again within a beat.
+func TestRestIsNoLongerThanABeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub := live.New()
+		sub, err := hub.Subscribe(uuid.New())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tt := range []struct {
+			name       string
+			rest, want time.Duration
+			hint       bool
+		}{
+			{"nothing changes", leastGap, beatEvery, false},
+			{"a change while it rests", 3 * time.Second, 3 * time.Second, true},
+			{"a change, and a page that costs much", time.Hour, beatEvery, true},
+		} {
+			if tt.hint {
+				hub.Hint()
+			}
+			began := time.Now()
+			if err := awaitChange(t.Context(), sub, tt.rest); err != nil || time.Since(began) != tt.want {
+				t.Errorf("%s: awaitChange() = %v after %s, want %s", tt.name, err, time.Since(began), tt.want)
+			}
+		}
+	})
 }

@@ -152,7 +152,11 @@ func shutdown(servers []*http.Server) error {
 	defer cancel()
 	var errs []error
 	for _, server := range servers {
-		errs = append(errs, server.Shutdown(ctx))
+		err := server.Shutdown(ctx)
+		if err != nil {
+			server.Close() // what is still going on loses its reader, and gives back the connection that its pool waits for
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // writeTime is how long a reader may take to accept what is sent. One that is slower is cut off, and comes again.
-const writeTime = 10 * time.Second
+const writeTime = 5 * time.Second
 
 // A Stream is one answer that goes on. It is used by one goroutine.
 type Stream struct {
