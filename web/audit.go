@@ -21,8 +21,10 @@ import (
 const auditPath = "/audit"
 
 var (
-	auditQuery   = []string{"project", "action", "outcome", "since", "run", "user", "after"}
-	auditActions = []string{"run.retry", "run.retry_preview", "run.stop", "session.step_up", "binding.grant", "binding.revoke"}
+	auditQuery = []string{"project", "action", "outcome", "since", "run", "user", "after"}
+	// auditActions are what a Project's audit has, each a choice of the filter.
+	auditActions = []string{"run.retry", "run.retry_preview", "run.stop", "run.stop_preview", "run.batch", "trigger.pause", "trigger.resume", "session.step_up",
+		"binding.grant", "binding.revoke"}
 )
 
 // auditJSON is a part of the audit for a client.

@@ -39,6 +39,9 @@ func writeCSV(c echo.Context, rows iter.Seq2[[]string, error]) error {
 			h.Set("X-Accel-Buffering", "no")
 			c.Response().WriteHeader(http.StatusOK)
 		}
+		if c.Request().Method == http.MethodHead {
+			return nil // nobody reads the rest
+		}
 		w.Write(harmless(row)) // an error is the writer's own, and told by Flush
 		if n++; n%exportPage == 0 {
 			if err := rc.SetWriteDeadline(time.Now().Add(exportFlush)); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -51,11 +54,12 @@ func writeCSV(c echo.Context, rows iter.Seq2[[]string, error]) error {
 	return w.Error()
 }
 
-// harmless keeps a spreadsheet from taking a cell for a formula: one that begins like it gets an apostrophe before it.
+// harmless keeps a spreadsheet from taking a cell for a formula: one that begins like it gets an apostrophe before it. One
+// that is set up for Chinese or Japanese takes the wide signs for the narrow ones.
 func harmless(row []string) []string {
 	cells := make([]string, len(row))
 	for i, cell := range row {
-		if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+		if cell != "" && strings.IndexAny(cell, "=+-@\t\r\n＝＋－＠") == 0 {
 			cell = "'" + cell
 		}
 		cells[i] = cell

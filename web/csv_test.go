@@ -17,8 +17,8 @@ import (
 )
 
 func TestHarmless(t *testing.T) {
-	got := harmless([]string{"", "plain", "=1+1", "+1", "-1", "@x", "\tx", "\rx", "a=b", "'"})
-	want := []string{"", "plain", "'=1+1", "'+1", "'-1", "'@x", "'\tx", "'\rx", "a=b", "'"}
+	got := harmless([]string{"", "plain", "=1+1", "+1", "-1", "@x", "\tx", "\rx", "\n=1", "＝1", "＋1", "－1", "＠x", "a=b", "'", "青=1"})
+	want := []string{"", "plain", "'=1+1", "'+1", "'-1", "'@x", "'\tx", "'\rx", "'\n=1", "'＝1", "'＋1", "'－1", "'＠x", "a=b", "'", "青=1"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("harmless() (-want +got):\n%s", diff)
 	}

@@ -26,7 +26,11 @@ var doneWords = map[string]text.Text{
 func done(c echo.Context, d run.Detail) text.Text {
 	q := c.QueryParams()
 	session, err := oidc.Current(c.Request().Context())
-	if err != nil || q.Get("retry") != "" && (d.TriggeredBy == nil || *d.TriggeredBy != session.UserID.String()) || q.Get("stop") != "" && d.CancelRequestedAtMS == nil {
+	if err != nil {
+		return text.Text{}
+	}
+	by := session.UserID.String()
+	if q.Get("retry") != "" && (d.TriggeredBy == nil || *d.TriggeredBy != by) || q.Get("stop") != "" && !stoppedBy(d, by) {
 		return text.Text{}
 	}
 	for _, name := range runQuery {
@@ -35,6 +39,13 @@ func done(c echo.Context, d run.Detail) text.Text {
 		}
 	}
 	return text.Text{}
+}
+
+// stoppedBy reports whether it was the user who asked the Run to stop.
+func stoppedBy(d run.Detail, user string) bool {
+	return slices.ContainsFunc(d.Events, func(e run.Event) bool {
+		return e.Type == "run.cancel_requested" && e.ActorType == "user" && e.ActorID == user
+	})
 }
 
 // deeds are what may be done to a Run now, and then what may not and why.

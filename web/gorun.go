@@ -52,7 +52,7 @@ func (s *server) goRun(c echo.Context) error {
 		return err
 	}
 	if a.RunID != uuid.Nil {
-		return c.Redirect(http.StatusSeeOther, s.links.run(a.RunID))
+		return c.Redirect(http.StatusSeeOther, withQuery(s.links.run(a.RunID), url.Values{viewParameter: {q.Get(viewParameter)}}))
 	}
 	return s.answer(func(c echo.Context) (reply, error) {
 		d := a.schedule

@@ -67,18 +67,22 @@ func anyOf[T ~string](name, value string, choices []T) (list []T, err error) {
 	return list, nil
 }
 
+// spelled is list as [anyOf] reads it.
+func spelled[T ~string](list []T) string {
+	var parts []string
+	for _, x := range list {
+		parts = append(parts, string(x))
+	}
+	return strings.Join(parts, ",")
+}
+
 // toggled is chosen with one more, or without it if it was there, as [anyOf] reads it.
 func toggled[T ~string](chosen []T, one T) string {
-	var left []string
-	for _, x := range chosen {
-		if x != one {
-			left = append(left, string(x))
-		}
-	}
+	left := slices.DeleteFunc(slices.Clone(chosen), func(x T) bool { return x == one })
 	if len(left) == len(chosen) {
-		left = append(left, string(one))
+		left = append(left, one)
 	}
-	return strings.Join(left, ",")
+	return spelled(left)
 }
 
 // place reads a place in a list, which is nowhere if q names none.

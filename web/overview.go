@@ -112,7 +112,7 @@ func (s *server) overviewPage(c echo.Context, v viewer, f overviewFacts) templat
 	page := templates.Overview{
 		Page: s.page(c, text.Of("Overview"), "/", now), Sentences: s.healthSentences(f), Facts: healthFacts(f),
 		Charts: []templates.Chart{m.lateness(f.Hour), m.backlog(f.Backlog), m.admissions(f.Hour), m.outcomes(f.Hour)}, Upcoming: s.upcoming(f.Next, now),
-		Failures: s.failures(v, f, now), AllFailures: s.links.url("/runs", url.Values{"status": {string(run.Failed)}}), Replicas: replicas(f, now), Claims: s.claims(f.Claims, now),
+		Failures: s.failures(v, f, now), AllFailures: s.links.runs("status", spelled(run.Failures())), Replicas: replicas(f, now), Claims: s.claims(f.Claims, now),
 		NoFailures: templates.Empty{Why: text.Of("No Run has failed."), What: text.Of("Runs that fail, time out or are lost appear here.")},
 		NoReplicas: templates.Empty{Why: text.Of("No replica has run within a day."), What: text.Of("Start one with console serve; until then nothing is admitted.")},
 		NoClaims:   templates.Empty{Why: text.Of("No claim is held."), What: text.Of("A claim lasts only while a replica decides a due Schedule.")},

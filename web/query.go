@@ -30,7 +30,7 @@ func query(c echo.Context, names ...string) (url.Values, error) {
 		return nil, badQuery(text.Of("The query string is not well formed."))
 	}
 	for name, values := range q {
-		if name == viewParameter && q.Get(name) == embedView {
+		if name == viewParameter && slices.Equal(values, []string{embedView}) {
 			continue
 		}
 		if err := checkParameter(name, values, names); err != nil {
@@ -61,6 +61,8 @@ func filters(q url.Values) url.Values {
 
 func checkParameter(name string, values, names []string) error {
 	switch {
+	case !slices.Contains(names, name) && len(names) == 0:
+		return badQuery(text.Of("There is no parameter %s here, nor any other.", cited(name)))
 	case !slices.Contains(names, name):
 		return badQuery(text.Of("There is no parameter %s here; there are: %s.", cited(name), strings.Join(names, ", ")))
 	case len(values) > 1:

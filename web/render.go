@@ -42,7 +42,7 @@ func (s *server) page(c echo.Context, title text.Text, in string, nowMS int64) t
 		Live: nowMS > 0 && s.routeOf(c).live, Choices: s.preferences(c),
 	}
 	if isEmbedded(c) {
-		p.Embed, p.Whole = true, withQuery(c.Request().URL.EscapedPath(), filters(c.QueryParams()))
+		p.Embed, p.Whole = true, s.whole(c)
 	}
 	if nowMS > 0 {
 		p.AsOf = instant(nowMS, nowMS)
@@ -60,6 +60,14 @@ func (s *server) page(c echo.Context, title text.Text, in string, nowMS int64) t
 		p.Nav = append(p.Nav, templates.NavLink{Text: x.text, URL: s.links.url(x.path, nil), Key: x.key, Current: x.path == in})
 	}
 	return p
+}
+
+// whole is the page that a frame shows without what surrounds it. It is made anew from what the address means, as what a
+// browser takes an address for that is no page's, such as //elsewhere, may be anywhere.
+func (s *server) whole(c echo.Context) string {
+	going, _ := s.goingTo(c)
+	there, _ := s.links.route(going)
+	return there
 }
 
 func (s *server) asset(name string) string { return s.links.url("/"+static.URL(name), nil) }

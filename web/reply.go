@@ -37,12 +37,12 @@ func (s *server) mediumOf(c echo.Context) medium {
 	switch {
 	case r.csv:
 		return asCSV
+	case r.live && c.Request().Method == http.MethodGet && strings.Contains(accept, "text/event-stream") && !strings.Contains(accept, "text/html"):
+		return asStream // whatever its name ends in
 	case r.json || strings.HasSuffix(path, ".json") && c.Get(nameKey) == nil:
 		return asJSON
 	case strings.Contains(accept, "text/html"): // browsers ask for it, and for everything else
 		return asHTML
-	case r.live && c.Request().Method == http.MethodGet && strings.Contains(accept, "text/event-stream"):
-		return asStream
 	case strings.Contains(accept, "json"):
 		return asJSON
 	}

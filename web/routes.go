@@ -86,7 +86,8 @@ func (r route) methods() []string {
 	return []string{r.method}
 }
 
-// framable reports whether a page of another origin may ever show this one: never what changes something.
+// framable reports whether a page of another origin may ever show this one, and then as a frame shows it, without a form
+// that does something: never what changes something.
 func (r route) framable() bool { return r.method != http.MethodPost && r.need == reading }
 
 func (s *server) routes() []route {

@@ -47,7 +47,8 @@ type Config struct {
 	Runs     *runmgmt.Manager // nil: this replica is read-only, and says so
 	StepUp   *oidc.StepUp     // nil: nobody can verify here, and so nothing can be retried or stopped; its RedirectURL is the public URL with StepUpPath below it
 	Live     *live.Hub        // says when what is shown may have changed
-	// FrameAncestors are the same-site origins that may frame the read-only pages; empty is none. FormAction are the
+	// FrameAncestors are the same-site origins that may frame the read-only pages without what surrounds
+	// them; empty is none. FormAction are the
 	// origins besides the console's own that its forms may lead to, such as a proxy's sign-in.
 	FrameAncestors, FormAction []string
 }
@@ -108,6 +109,7 @@ func (s *server) handler() http.Handler {
 		s.limitRate,
 		s.loadSession,
 		s.authenticate, // and nothing below is reached without a session, unless its route is open
+		onlyTextInPaths,
 		s.onlyForms,
 	)
 	for _, r := range s.routes() {

@@ -41,7 +41,7 @@ type identityFlags struct {
 	ProxyUserHeader  string        `help:"With headers: the header that names the user."`
 	ProxyEmailHeader string        `help:"With headers: the header that holds the address."`
 	ProxyNameHeader  string        `help:"With headers: the header that holds the person's name."`
-	FrameAncestors   []string      `help:"Origins of the same site that may frame the read-only pages."`
+	FrameAncestors   []string      `help:"Origins of the same site that may frame the read-only pages, asked for with view=embed."`
 	FormAction       []string      `help:"Origins a form may lead on to, such as a proxy's sign-in."`
 	StepUpFile       string        `help:"YAML file with the assurance table of each issuer a step-up may go to. Without it the console is read-only."`
 	SessionIdle      time.Duration `default:"30m" help:"How long a session lasts without a request, 1m to 24h."`

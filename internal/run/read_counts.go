@@ -91,8 +91,11 @@ func (h *Hour) add(status Status, minute, n, occurrences int) {
 	m.ByStatus[status] += n
 }
 
+// Failures are the statuses of a Run that has not done what it was for, and of whose stop nobody said so.
+func Failures() []Status { return []Status{Failed, TimedOut, Lost} }
+
 // LatestFailures returns the n newest Runs of projects that failed, timed out or were lost.
 func LatestFailures(ctx context.Context, q pg.Querier, projects []string, n int) ([]Summary, error) {
-	page, err := List(ctx, q, Filter{Projects: projects, Statuses: []Status{Failed, TimedOut, Lost}}, nil, n)
+	page, err := List(ctx, q, Filter{Projects: projects, Statuses: Failures()}, nil, n)
 	return page.Runs, err
 }

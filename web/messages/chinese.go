@@ -817,6 +817,7 @@ var chinese = text.Catalogue{
 	"There is no Trigger with this name in the Projects you may see.":                               "在你可见的项目中，没有此名称的触发器。",
 	"There is no batch with this id in the Projects you may see, or it is not yours to submit.":     "在你可查看的项目中没有此标识的批次，或它不由你提交。",
 	"There is no page at this address.":                                                             "此地址没有页面。",
+	"There is no parameter %s here, nor any other.":                                                 "此处没有参数 %s，也没有别的参数。",
 	"There is no parameter %s here; there are: %s.":                                                 "此处没有参数 %s；可用的有：%s。",
 	"There is no room for all of them now.":                                                         "现在的配额不够全部重试。",
 	"There is no such Run":                                                                          "没有这样的运行",
