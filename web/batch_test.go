@@ -126,6 +126,8 @@ func TestWalkToABatch(t *testing.T) {
 	}
 	first.send(http.MethodPost, v.origin+review, form).shows(http.StatusOK, "when you sent the form the first time")
 	b.open(review).shows(http.StatusOK, "40 Runs remain") // it is submitted, so it leads to the batch
+	one := pgtest.Value[string](t, v.Super(t), `SELECT id::text FROM ql3.runs WHERE retry_of_run_id = ANY($1) LIMIT 1`, ids)
+	b.open("/x/runs/"+one).shows(http.StatusOK, strings.TrimSuffix(review, "/submit")+`"`, "made with others")
 	b.open("/x/batches/new?action=retry&project=ops&status=failed").shows(http.StatusOK, "There is none:")
 }
 

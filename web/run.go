@@ -179,6 +179,9 @@ func (s *server) retryOrigin(f runFacts) []templates.Pair {
 		return nil
 	}
 	list := []templates.Pair{{Name: text.Of("Retry of"), Link: templates.Link{Text: text.Data(f.RetryOf.String()), URL: s.links.run(*f.RetryOf)}, Note: placeOf(f), Tone: "soft"}}
+	if id, ok := f.Batch(); ok {
+		list = append(list, templates.Pair{Name: text.Of("Batch"), Link: templates.Link{Text: text.Data(id.String()), URL: s.links.batch(id)}, Note: text.Of("made with others"), Tone: "soft"})
+	}
 	i := slices.IndexFunc(f.Family, func(m run.Member) bool { return m.ID == f.ID })
 	if i < 0 {
 		return list

@@ -67,6 +67,17 @@ type Event struct {
 	CreatedAtMS int64           `json:"createdAtMs"`
 }
 
+// Batch returns the batch in which the Run was made together with others, and false if it was not.
+func (d Detail) Batch() (id uuid.UUID, ok bool) {
+	for _, e := range d.Events {
+		var c RetryCreated
+		if e.Type == "run.created" && json.Unmarshal(e.Payload, &c) == nil && c.BatchID != uuid.Nil {
+			return c.BatchID, true
+		}
+	}
+	return uuid.Nil, false
+}
+
 const detailSQL = `
 WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms)
 SELECT ` + summaryColumns + `, r.trigger_revision, r.trigger_content_digest, t.content_digest, r.task_snapshot_ref, r.trigger_type,
