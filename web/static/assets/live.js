@@ -91,7 +91,7 @@
     if (stands()) return true;
     like(el, before);
     const mine = [...el.children], theirs = [...next.children];
-    if (mine.length !== theirs.length || mine.some((x, i) => x.nodeName !== theirs[i].nodeName || row(x) !== row(theirs[i]))) return false;
+    if (mine.length > theirs.length || mine.some((x, i) => x.nodeName !== theirs[i].nodeName || row(x) !== row(theirs[i]))) return false;
     return mine.map((x, i) => show(x, theirs[i])).every(Boolean) && el.textContent === next.textContent;
   };
 
