@@ -55,8 +55,23 @@ func describeCommand(w io.Writer, command *kong.Node) {
 	}
 	fmt.Fprint(w, "\n| flag | variable | default | what it is |\n| --- | --- | --- | --- |\n")
 	for _, f := range flags {
-		fmt.Fprintf(w, "| `--%s` | %s | %s | %s |\n", f.Name, code(strings.Join(f.Envs, " ")), code(f.Default), f.Help)
+		fmt.Fprintf(w, "| %s | %s | %s | %s |\n", spelling(f), code(strings.Join(f.Envs, " ")), byDefault(f), f.Help)
 	}
+}
+
+// spelling is f as one writes it, short first.
+func spelling(f *kong.Flag) string {
+	if f.Short == 0 {
+		return code("--" + f.Name)
+	}
+	return code("-"+string(f.Short)) + ", " + code("--"+f.Name)
+}
+
+func byDefault(f *kong.Flag) string {
+	if f.Required {
+		return "required"
+	}
+	return code(f.Default)
 }
 
 func commandFlags(command *kong.Node) []*kong.Flag {

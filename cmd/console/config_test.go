@@ -30,7 +30,7 @@ func TestConfigurationNamesEverything(t *testing.T) {
 			t.Errorf("console config does not tell of %s", v.name)
 		}
 	}
-	for _, want := range []string{"## console migrate bootstrap\n", "| `--claim-lease` | `CONSOLE_CLAIM_LEASE` | `30s` |", "| `--zone` |  |  |"} {
+	for _, want := range []string{"## console migrate bootstrap\n", "| `--claim-lease` | `CONSOLE_CLAIM_LEASE` | `30s` |", "| `--zone` |  | required |", "| `-n`, `--count` |  | `10` |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("console config does not contain %q", want)
 		}

@@ -203,11 +203,7 @@ func (c devCmd) serve(ctx context.Context, e env, db *postgres.Server, urls data
 	if err := writeDevFile(dir, file); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.stdout, "\n  QingLong Console (development instance)\n\n  open      %s\n  details   %s\n  stop      Ctrl-C\n\n  sign in as\n", file.URL, devFilePath(dir))
-	for _, a := range accounts {
-		fmt.Fprintf(e.stdout, "    %-10s %s\n", a.Username, a.Password)
-	}
-	fmt.Fprintln(e.stdout)
+	announce(e.stdout, file, dir)
 	return runWith(ctx, s, db)
 }
 

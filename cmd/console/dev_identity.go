@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -92,6 +94,16 @@ func grantAccounts(ctx context.Context, s *server, urls databases, issuer string
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// announce says where the instance is, who may sign in, and what a retry takes.
+func announce(w io.Writer, f devFile, dir string) {
+	fmt.Fprintf(w, "\n  QingLong Console (development instance)\n\n  open      %s\n  details   %s\n  stop      Ctrl-C\n\n", f.URL, devFilePath(dir))
+	fmt.Fprintf(w, "  %-10s %-18s %s\n", "sign in as", "password", "role in the project "+sampleProject)
+	for _, a := range f.Accounts {
+		fmt.Fprintf(w, "  %-10s %-18s %s\n", a.Username, a.Password, cmp.Or(a.Role, "none: sees what it is to have no role"))
+	}
+	fmt.Fprintf(w, "\n  Retrying and stopping a Run take a one-time code too. Its secret is the account's totpSecret in\n  dev.json, and a QR code at %s.\n\n", f.Issuer)
 }
 
 // devRequirement asks for the strongest there is and takes a second factor of either kind.

@@ -54,7 +54,7 @@ type cli struct {
 	Bindings bindingsCmd `cmd:"" help:"List who has which role in which project."`
 	User     userCmd     `cmd:"" help:"Disable or enable a user."`
 	Audit    auditCmd    `cmd:"" help:"Print what was allowed and denied, newest first."`
-	Next     nextCmd     `cmd:"" help:"Print the next occurrences of a cron expression."`
+	Next     nextCmd     `cmd:"" help:"Print the next occurrences of a cron expression, as UTC instants."`
 	Config   configCmd   `cmd:"" help:"Print every command, option and variable as Markdown."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
 }
