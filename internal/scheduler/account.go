@@ -167,7 +167,10 @@ func (f facts) judge(i *Instant, enabled bool) {
 		return
 	}
 	if e := f.recorded(i); e != nil {
-		i.Verdict, i.LatenessMS = Verdict(e.kind), e.latenessMS
+		i.Verdict = Verdict(e.kind)
+		if i.Verdict != WasPaused { // what is recorded of a pause is when it ended, the same for all that it held back
+			i.LatenessMS = e.latenessMS
+		}
 		if e.reason != nil {
 			i.Reason = *e.reason
 		}

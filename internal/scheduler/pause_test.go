@@ -348,8 +348,8 @@ func TestResume(t *testing.T) {
 				t.Errorf("the schedule is %s, want it to go on", w.row("one"))
 			}
 			for _, i := range w.account("one", midnight-int64(tt.missed)*86_400_000, midnight).Instants {
-				if i.Verdict != WasPaused && i.Verdict != WasAdmitted {
-					t.Errorf("account: %s, want paused or admitted", i)
+				if i.Verdict != WasPaused && i.Verdict != WasAdmitted || (i.LatenessMS != nil) != (i.Verdict == WasAdmitted) {
+					t.Errorf("account: %s, late by %v, want paused, without lateness, or admitted", i, i.LatenessMS)
 				}
 			}
 		})

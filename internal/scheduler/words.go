@@ -19,11 +19,13 @@ const (
 	claimedBy     = "claimed by "
 	misfirePolicy = "misfire policy "
 	pausedBy      = "paused by "
+	pausedFor     = "paused: "
+	whilePaused   = " while it was paused: " // after what else happened
 )
 
 var reasons = []text.Text{nothingRecorded, notDue, noReplica, notClaimed, text.Of("the Project was archived")}
 
-// Why says the Reason of an [Instant] to a person. A reason that nothing here or in catalog gives is said as it stands.
+// Why says the Reason of an [Instant] to a person; of a pause, why it was, which the verdict names already. A reason that nothing here or in catalog gives is said as it stands.
 func Why(reason string) text.Text {
 	for _, r := range reasons {
 		if r.String() == reason {
@@ -36,11 +38,18 @@ func Why(reason string) text.Text {
 	if policy, ok := strings.CutPrefix(reason, misfirePolicy); ok {
 		return text.Of("misfire policy %s", policy)
 	}
+	if why, ok := strings.CutPrefix(reason, pausedFor); ok {
+		return text.Data(why)
+	}
+	if also, why, ok := strings.Cut(reason, whilePaused); ok {
+		return text.Join(text.Data("; "), text.Data(why), Why(also))
+	}
 	if revision, ok := strings.CutPrefix(reason, "revision "); ok && strings.HasSuffix(revision, " was published") {
 		return text.Of("revision %s was published", strings.TrimSuffix(revision, " was published"))
 	}
 	if who, ok := strings.CutPrefix(reason, pausedBy); ok {
-		return text.Of("paused by %s", who)
+		who, why, _ := strings.Cut(who, ": ")
+		return text.Of("by %s: %s", who, why)
 	}
 	return text.Data(reason)
 }

@@ -19,3 +19,17 @@ func TestWhy(t *testing.T) {
 		}
 	}
 }
+
+// The account names the pause itself; its reason says why, and what else happened.
+func TestWhyPaused(t *testing.T) {
+	chinese := text.Catalogue{"revision %s was published": "已发布修订版 %s"}
+	for reason, want := range map[string][2]string{
+		"paused by alice: the bank is down":                              {"by alice: the bank is down", "by alice: the bank is down"},
+		"paused: the bank is down":                                       {"the bank is down", "the bank is down"},
+		"revision 2 was published while it was paused: the bank is down": {"the bank is down; revision 2 was published", "the bank is down; 已发布修订版 2"},
+	} {
+		if got := Why(reason); got.String() != want[0] || got.In(chinese) != want[1] {
+			t.Errorf("Why(%q) = %q, in Chinese %q, want %q", reason, got, got.In(chinese), want)
+		}
+	}
+}
