@@ -21,7 +21,7 @@ const (
 )
 
 // holding is what may be done to hold the Schedule back or let it go on, and when it was held back before.
-func (s *server) holding(c echo.Context, v viewer, d scheduler.Detail, plan scheduler.Plan) (h templates.Holding, err error) {
+func (s *server) holding(c echo.Context, v viewer, d scheduler.Detail, plan scheduler.Plan, again correction) (h templates.Holding, err error) {
 	ctx := c.Request().Context()
 	if isEmbedded(c) {
 		return h, nil
@@ -39,16 +39,16 @@ func (s *server) holding(c echo.Context, v viewer, d scheduler.Detail, plan sche
 	case !decided.Allowed || s.Runs == nil:
 		return h, nil
 	case d.PauseID == nil:
-		h.Pause = templates.Form{Action: s.links.hold(pausing, d.ProjectID, d.TriggerID), Button: pauseWords.button, Label: pauseWords.why, AsksReason: true,
+		h.Pause = again.in(templates.Form{Action: s.links.hold(pausing, d.ProjectID, d.TriggerID), Button: pauseWords.button, Label: pauseWords.why, AsksReason: true,
 			Note:   text.Of("Nothing of it is admitted until somebody resumes it. Runs that are going on are not touched; publishing does not end the pause."),
-			Fields: []templates.Field{{Name: "mutation", Value: uuid.NewString()}}}
+			Fields: []templates.Field{{Name: "mutation", Value: uuid.NewString()}}})
 		return h, nil
 	}
 	hold, err := catalog.ReadHold(ctx, s.DB, d.ProjectID, d.TriggerID)
 	if err != nil {
 		return h, err
 	}
-	h.Resume = s.resumeForm(d.ProjectID, d.TriggerID, *d.PauseID, "")
+	h.Resume = again.in(s.resumeForm(d.ProjectID, d.TriggerID, *d.PauseID, ""))
 	h.Now, h.Once = resumptions(hold, plan)
 	return h, nil
 }
@@ -147,9 +147,7 @@ func (s *server) resume(c echo.Context) error {
 	}
 	how := c.Request().PostForm.Get("catchup")
 	if how != "now" && how != "once" {
-		p := badForm(text.Of("Say from where it goes on: from now on, or once for what was missed."))
-		p.back = s.toSchedule(h)
-		return p
+		return s.holdAgain(c, h, badForm(text.Of("Say from where it goes on: from now on, or once for what was missed.")))
 	}
 	_, err = s.Runs.Resume(c.Request().Context(), runmgmt.Resume{Who: h.who(), PauseID: h.form.mutation, ProjectID: h.project, TriggerID: h.trigger,
 		CatchUp: how == "once", Words: h.form.reason})
@@ -157,6 +155,21 @@ func (s *server) resume(c echo.Context) error {
 		return s.holdProblem(c, h, err)
 	}
 	return c.Redirect(http.StatusSeeOther, s.links.schedule(h.project, h.trigger))
+}
+
+// holdAgain shows the Schedule's page with the form as it was sent and what is wrong with it, which p says to a client
+// that asks for no page.
+func (s *server) holdAgain(c echo.Context, h held, p problem) error {
+	p.back = s.toSchedule(h)
+	if s.mediumOf(c) != asHTML {
+		return p
+	}
+	again := correction{wrong: text.Join(text.Data(" "), p.what, h.many.notDone), reason: h.form.reason}
+	found, err := s.scheduleWith(c, again)
+	if err != nil {
+		return err
+	}
+	return writeHTML(c, again.status(), found.page())
 }
 
 // holdProblem words why it was not done. A reason that is missing or too long can be written there and then.
@@ -168,10 +181,9 @@ func (s *server) holdProblem(c echo.Context, h held, err error) error {
 	case refusal != nil && refusal.Reason == runmgmt.NotFound:
 		return scheduler.ErrNotFound
 	}
-	p.back = s.toSchedule(h)
 	if refusal != nil && refusal.Reason == runmgmt.Invalid && h.form.mutation != uuid.Nil {
-		p.form = s.formOf(c, s.links.hold(h.deed, h.project, h.trigger))
-		p.form.Fields, p.form.AsksReason, p.form.Reason, p.form.Label, p.form.Button = dropField(p.form.Fields, "reason"), true, h.form.reason, h.many.why, h.many.button
+		return s.holdAgain(c, h, p)
 	}
+	p.back = s.toSchedule(h)
 	return p
 }

@@ -31,7 +31,7 @@ func (o *operator) holds(values ...string) url.Values {
 func TestPauseAndResume(t *testing.T) {
 	o := newOperator(t, policy.Operator, "ops")
 	const page, pause, resume = "/schedules/ops/nightly", "/schedules/ops/nightly/pause", "/schedules/ops/nightly/resume"
-	o.post(pause, o.holds("reason", " ")).says(t, http.StatusBadRequest, "A reason is missing", "The Trigger was not paused.", `action="`+pause+`"`)
+	o.post(pause, o.holds("reason", " ")).says(t, http.StatusBadRequest, "A reason is missing", "The Trigger was not paused.", `action="`+pause+`"`, "<details class=\"holding\" open", "Last Runs")
 	form := o.holds("reason", "INC-7 <b>down</b>")
 	for range 2 { // the same form again changes nothing
 		if res := o.post(pause, form); res.StatusCode != http.StatusSeeOther || res.Header.Get("Location") != page {
@@ -41,11 +41,11 @@ func TestPauseAndResume(t *testing.T) {
 	for _, target := range []string{page, "/schedules", "/"} {
 		o.get(target).says(t, http.StatusOK, "Name of operator", "INC-7 &lt;b&gt;down&lt;/b&gt;", "paused")
 	}
-	o.get(page).says(t, http.StatusOK, "From now on.", "Nothing was missed.")
+	o.get(page).says(t, http.StatusOK, "From now on.", "Nothing was missed.", "Held back while paused.", `<details class="holding"><summary`)
 	o.exec(`UPDATE ql3.trigger_schedules SET next_fire_at_ms = next_fire_at_ms - 3 * 86400000, base_at_ms = base_at_ms - 4 * 86400000::bigint WHERE trigger_id = 'nightly'`)
 	o.get(page).says(t, http.StatusOK, "Once for what was missed.", "What was missed is passed over")
 	stale := o.holds("catchup", "once")
-	o.post(resume, o.holds()).says(t, http.StatusBadRequest, "Say from where it goes on")
+	o.post(resume, o.holds()).says(t, http.StatusBadRequest, "Say from where it goes on", "Last Runs", `<details class="holding" open`)
 	o.post(resume, o.holds("catchup", "once")).says(t, http.StatusSeeOther)
 	o.get(page).says(t, http.StatusOK, "Earlier pauses", "resumed with one Run for what was missed", "Pause…")
 	o.post(resume, stale).says(t, http.StatusSeeOther) // it has ended, as was wanted

@@ -38,6 +38,11 @@ type oneScheduleJSON struct {
 }
 
 func (s *server) schedule(c echo.Context) (reply, error) {
+	return s.scheduleWith(c, correction{})
+}
+
+// scheduleWith shows a form of the page again, when there is something wrong with what was sent.
+func (s *server) scheduleWith(c echo.Context, again correction) (reply, error) {
 	q, err := query(c, scheduleQuery...)
 	if err != nil {
 		return reply{}, err
@@ -73,7 +78,7 @@ func (s *server) schedule(c echo.Context) (reply, error) {
 		if a, err = s.accountOf(c, v, d, plan, r); err != nil {
 			return reply{}, err
 		}
-		if h, err = s.holding(c, v, d, plan); err != nil {
+		if h, err = s.holding(c, v, d, plan, again); err != nil {
 			return reply{}, err
 		}
 	}

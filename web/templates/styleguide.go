@@ -110,6 +110,6 @@ var sampleProof = Proof{Text: text.Data("Verified as Olga Owner with two factors
 
 // sampleStream is how a live page says it stands, state by state.
 var sampleStream = []struct{ is, says, does, news string }{
-	{"live", "Live", "Pause", ""}, {"live", "Live", "Pause", "12 new: show"}, {"live", "Live", "Pause", "Changed: show"}, {"paused", "Paused", "Resume", ""},
-	{"stale", "Stale: last heard of at 03:00:00", "Pause", ""}, {"full", "Not live: as many live pages are open as one may have. As of 03:00:00", "Pause", ""}, {"ended", "Ended: reload the page", "", ""},
+	{"live", "Live", "Stop updating", ""}, {"live", "Live", "Stop updating", "12 new: show"}, {"live", "Live", "Stop updating", "Changed: show"}, {"paused", "Not updating", "Go on updating", ""},
+	{"stale", "Stale: last heard of at 03:00:00", "Stop updating", ""}, {"full", "Not live: as many live pages are open as one may have. As of 03:00:00", "Stop updating", ""}, {"ended", "Ended: reload the page", "", ""},
 }

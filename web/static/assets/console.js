@@ -72,11 +72,12 @@
   }
 
   // A verification runs out. The server says how many seconds are left, again whenever the page comes back to the front;
-  // the countdown between is this page's own.
+  // the countdown between is this page's own. What became of a form that was sent only the server can say, and its own page
+  // says it: also when there is no countdown any more.
   const proof = document.querySelector('[data-left]');
   if (proof) {
     const shown = proof.querySelector('[data-clock]'), status = proof.querySelector('[data-say]');
-    let ends = Date.now() + Number(proof.dataset.left) * 1000, said = Infinity, timer = 0;
+    let ends = Date.now() + Number(proof.dataset.left) * 1000, said = Infinity, timer = 0, sent = false;
     const over = () => {
       clearInterval(timer);
       const reason = document.querySelector('[data-until] textarea'), kept = document.querySelector('[data-over] textarea');
@@ -91,22 +92,26 @@
       proof.classList.toggle('late', left <= 60);
       if (left <= 60 && said > 60) status.textContent = words.minute;
       said = left;
-      if (left === 0) over();
+      if (left === 0 && !sent) over();
     };
     const look = async () => {
       if (document.hidden) return;
-      tick();
       try {
         const answer = await fetch(location.href, { headers: { Accept: 'text/html' } });
         if (!answer.ok) return; // it says nothing of the verification
         const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
         const fresh = page.querySelector('[data-left]');
-        ends = Date.now() + (fresh ? Number(fresh.dataset.left) * 1000 : 0);
+        if (answer.redirected || !fresh) { location.reload(); return; }
+        ends = Date.now() + Number(fresh.dataset.left) * 1000;
         tick();
       } catch { /* offline: the countdown goes on */ }
     };
     document.addEventListener('visibilitychange', look);
-    window.addEventListener('pageshow', (event) => { if (event.persisted) look(); }); // the browser kept the page
+    document.addEventListener('submit', () => { sent = true; });
+    window.addEventListener('pageshow', (event) => { // the browser kept the page
+      if (!event.persisted) return;
+      if (sent) location.reload(); else look();
+    });
     timer = setInterval(tick, 1000);
   }
 
