@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"net/url"
 	"regexp"
@@ -100,7 +101,7 @@ func (s *server) auditPage(c echo.Context, v viewer, q url.Values, list policy.A
 		Outcomes: outcomeOptions(q.Get("outcome")), User: q.Get("user"),
 		Actions: actionOptions(q.Get("action")), Rows: s.auditRows(list.Events, v.nowMS),
 		Pages: templates.Pages{On: onwards(s.links, auditPath, q, "after", list.Next)},
-		Empty: templates.Empty{Why: text.Of("Nothing is on record here."), What: text.Of("Every retry and stop, allowed or refused, and every role that is given or taken, leaves a row.")}}
+		Empty: templates.Empty{Why: text.Of("Nothing is on record here."), What: text.Of("Every retry, stop, pause and resumption, allowed or refused, and every role that is given or taken, leaves a row.")}}
 	page.JSON, page.CSV = s.links.url(auditPath+".json", q), s.links.url(auditPath+".csv", filters(q))
 	if q.Get("after") != "" {
 		page.Pages.First = s.links.url(auditPath, without(q, "after"))
@@ -165,6 +166,12 @@ func (s *server) auditRow(e policy.AuditRecord, nowMS int64) templates.AuditRow 
 	}
 	if e.RunID != nil {
 		row.Run = shortID(*e.RunID, s.links.run(*e.RunID))
+	}
+	if trigger, ok := e.Detail["trigger"].(string); ok {
+		row.Trigger = templates.Link{Text: text.Data(shorten(visible(trigger), listName)), URL: s.links.schedule(e.ProjectID, trigger)}
+	}
+	if id, err := uuid.Parse(fmt.Sprint(e.Detail["batch"])); err == nil && e.Action != "run.batch" { // one that is not there
+		row.Batch = templates.Link{Text: text.Of("a batch"), URL: s.links.batch(id)}
 	}
 	if level, ok := levels[e.Strength]; ok {
 		row.Strength = text.Of("verified by %s", level)

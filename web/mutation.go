@@ -151,7 +151,7 @@ func forbidden(d deed, at aim, decided policy.Decision) problem {
 	if at.run == nil {
 		title = d.many.forbidden
 	}
-	p := newProblem(http.StatusForbidden, title, mayNot(d, decided), nothing, text.Of("Ask an owner of the Project for the role."), nil)
+	p := newProblem(http.StatusForbidden, title, mayNot(d, decided), nothing, text.Of("Ask whoever administers this console for the role."), nil)
 	if decided.Reason == policy.ProjectArchived {
 		p.next = text.Of("Look at the Run; nothing of an archived Project changes.")
 	}

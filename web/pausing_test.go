@@ -54,6 +54,13 @@ func TestPauseAndResume(t *testing.T) {
 	o.post(resume, url.Values{"mutation": {uuid.NewString()}, "catchup": {"now"}}).says(t, http.StatusConflict, "not one of this Trigger")
 }
 
+func TestAuditNamesThePausedTrigger(t *testing.T) {
+	o := newOperator(t, policy.Owner, "ops")
+	o.post("/schedules/ops/nightly/pause", o.holds("reason", "INC-7")).says(t, http.StatusSeeOther)
+	o.get("/audit?action=trigger.pause").says(t, http.StatusOK, `<td data-label="To what"><span><a href="/schedules/ops/nightly">nightly</a>`,
+		`<option value="trigger.pause" selected>`, `<option value="trigger.resume">`)
+}
+
 func TestPausingTakesTheRole(t *testing.T) {
 	o := newOperator(t, policy.Viewer, "ops")
 	form := url.Values{"mutation": {uuid.NewString()}, "reason": {"x"}}

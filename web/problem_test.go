@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/qinglong/console/internal/oidc"
+	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/internal/text"
 )
 
@@ -80,7 +81,7 @@ func TestRefusedShowsWhatATokenHolds(t *testing.T) {
 }
 
 func TestEither(t *testing.T) {
-	for want, list := range map[string][]string{"": nil, "a": {"a"}, "a or b": {"a", "b"}, "a, b or c": {"a", "b", "c"}} {
+	for want, list := range map[string][]policy.Role{"": nil, "a": {"a"}, "a or b": {"a", "b"}, "a, b or c": {"a", "b", "c"}} {
 		if got := either(list).String(); got != want {
 			t.Errorf("either(%q) = %q, want %q", list, got, want)
 		}

@@ -57,7 +57,7 @@ func (s *server) profilePage(c echo.Context, f profileFacts) templates.Profile {
 	page := templates.Profile{
 		Page: s.page(c, text.Of("Your account"), "", now), Name: userName(f.session), Identity: identityPairs(f.session),
 		SignOut: s.links.url(signOutPath, nil), Everywhere: s.links.url(signOutEverywherePath, nil),
-		NoRoles: templates.Empty{Why: text.Of("No Project has given you a role yet."), What: text.Of("Send the command above to an owner of the Project you need.")},
+		NoRoles: templates.Empty{Why: text.Of("No Project has given you a role yet."), What: text.Of("Send the command above to whoever administers this console.")},
 	}
 	for _, id := range f.access.Visible() {
 		page.Roles = append(page.Roles, s.projectRole(f.access.Bindings[id]))
@@ -131,7 +131,7 @@ var origins = map[oidc.Origin]text.Text{
 }
 
 func (s *server) projectRole(b policy.Binding) templates.Role {
-	r := templates.Role{Project: templates.Link{Text: text.Data(shorten(visible(b.ProjectName), listName)), URL: s.links.runs("project", b.ProjectID)}, ID: b.ProjectID, Role: text.Data(string(b.Role)), May: allows(b.Role)}
+	r := templates.Role{Project: templates.Link{Text: text.Data(shorten(visible(b.ProjectName), listName)), URL: s.links.runs("project", b.ProjectID)}, ID: b.ProjectID, Role: roleName(b.Role), May: allows(b.Role)}
 	if !b.ProjectActive {
 		r.Note, r.May = text.Of("archived: read-only"), allows(policy.Viewer)
 	}
@@ -144,7 +144,8 @@ func allows(r policy.Role) text.Text {
 	for _, x := range []struct {
 		permission policy.Permission
 		words      text.Text
-	}{{policy.RetryRun, text.Of("retry")}, {policy.StopRun, text.Of("stop")}, {policy.ReadAudit, text.Of("read the audit")}} {
+	}{{policy.RetryRun, text.Of("retry")}, {policy.StopRun, text.Of("stop")}, {policy.PauseTrigger, text.Of("pause Triggers")},
+		{policy.ReadAudit, text.Of("read the audit")}} {
 		if r.May(x.permission) {
 			parts = append(parts, x.words)
 		}

@@ -84,7 +84,7 @@ func nextFor(say deedWords, reason runmgmt.Reason) text.Text {
 	case runmgmt.StepUpRequired, runmgmt.AuthenticationChanged:
 		return text.Of("Verify again; your reason is kept.")
 	case runmgmt.Forbidden, runmgmt.AuthorizationChanged:
-		return text.Of("Ask an owner of the Project for the role that may do this.")
+		return text.Of("Ask whoever administers this console for the role that may do this.")
 	case runmgmt.SourceChanged, runmgmt.PlanChanged:
 		return text.Of("Look at the fresh facts below, then verify again for them.")
 	case runmgmt.RetriedMeanwhile:

@@ -76,13 +76,13 @@ func (v viewer) sees(only string) []string {
 // noRole tells somebody who is signed in, and may do nowhere what is needed, how that is granted.
 func (s *server) noRole(session oidc.Session, a policy.Access, needed policy.Permission) problem {
 	p := newProblem(http.StatusForbidden, text.Of("No role"), text.Of("You are signed in, but no Project has given you a role yet."), text.Of("Nothing was looked up."),
-		text.Of("Send this command to an owner of the Project you need; with its name in place of PROJECT it lets you read there."), nil)
+		text.Of("Send this command to whoever administers this console: they run it with the admin database URL. With the Project's name in place of PROJECT it lets you read there."), nil)
 	p.kind, p.command = string(policy.NotVisible), grantCommand(session)
 	p.pairs = []templates.Pair{{Name: text.Of("Issuer"), Mono: visible(session.Issuer)}, {Name: text.Of("Subject"), Mono: visible(session.Subject)}}
 	p.back = templates.Link{Text: text.Of("Your account"), URL: s.links.url(profilePath, nil)}
 	if len(a.Visible()) > 0 {
 		p.what, p.kind = text.Of("You may do this in none of your Projects."), string(policy.RoleMissing)
-		p.next, p.command = text.Of("It takes the role %s. Ask an owner of the Project for one.", either(rolesWith(needed))), ""
+		p.next, p.command = text.Of("It takes the role %s. Ask whoever administers this console for one.", either(rolesWith(needed))), ""
 	}
 	return p
 }
@@ -97,11 +97,26 @@ func rolesWith(p policy.Permission) []policy.Role {
 	return roles
 }
 
+// roleName is what r is called. Every language keeps the word that console grant takes.
+func roleName(r policy.Role) text.Text {
+	switch r {
+	case policy.Owner:
+		return text.Of("owner")
+	case policy.Admin:
+		return text.Of("admin")
+	case policy.Operator:
+		return text.Of("operator")
+	case policy.Viewer:
+		return text.Of("viewer")
+	}
+	return text.Data(string(r))
+}
+
 // either lists alternatives.
-func either[T ~string](list []T) text.Text {
+func either(list []policy.Role) text.Text {
 	var parts []text.Text
 	for _, x := range list {
-		parts = append(parts, text.Data(string(x)))
+		parts = append(parts, roleName(x))
 	}
 	if len(parts) == 0 {
 		return text.Text{}
@@ -110,7 +125,7 @@ func either[T ~string](list []T) text.Text {
 	return text.Join(text.Of(" or "), text.Join(text.Of(", "), parts[:last]...), parts[last])
 }
 
-// grantCommand is what an owner runs to give the session's user a role. A subject that cannot be shown as it is, and so
+// grantCommand is what whoever administers the console runs to give the session's user a role. A subject that cannot be shown as it is, and so
 // not be copied, is named by the user's id.
 func grantCommand(session oidc.Session) string {
 	who := "--subject " + quoted(session.Issuer) + " " + quoted(session.Subject)

@@ -110,6 +110,8 @@ type AuditRow struct {
 	From     text.Text
 	Project  string
 	Run      ID
+	Trigger  Link
+	Batch    Link
 	Strength text.Text
 	Words    []Word
 	Facts    string
