@@ -97,5 +97,5 @@ func (s *statement) countLane(w walk) (sql string, most int) {
 		fits = "true"
 	}
 	return fmt.Sprintf("SELECT r.status, r.id, %s AS fits FROM runs r WHERE %s ORDER BY %s LIMIT %d",
-		fits, s.keysOf(w, nil, false), w.order(false), most+1), most
+		fits, s.keysOf(w, nil, false), order(false), most+1), most
 }

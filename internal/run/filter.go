@@ -2,10 +2,12 @@ package run
 
 import (
 	"context"
+	"encoding/binary"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/qinglong/console/internal/pg"
@@ -59,10 +61,7 @@ type walk struct {
 	over   string
 	keys   string // what the index restricts to
 	serves []part // the parts of the filter that keys express
-	byID   bool   // the index is that of the ids, whose order is the list's: they begin with the time of creation
-
-	// anywhere tells that the index knows nothing of Projects; the lanes are not theirs then.
-	anywhere bool
+	each   int    // lanes that a Project has, apart from those by status; 0 is one
 }
 
 // statement builds one statement about the Runs of a filter. It spells only the conditions that restrict, so that the
@@ -142,21 +141,27 @@ func (s *statement) textWalks() (list []walk) {
 	return append(list, s.namedWalks()...)
 }
 
-// namedWalks meet the Runs whose id the text begins, and the retries of the users it names.
+// namedWalks meet the Runs whose id the text begins, and the retries of the users it names. They go Project by Project
+// like every other: the place where a walk is cut must not be a Run that the reader may not see.
 func (s *statement) namedWalks() (list []walk) {
-	if u := s.found.Users; len(u) > 0 {
+	projects := func() string { return "unnest(" + s.arg(s.Projects) + "::text[]) AS p(id)" }
+	if n := len(s.found.Users); n > 0 {
 		var ids []string
-		for _, u := range u {
+		for _, u := range s.found.Users {
 			ids = append(ids, u.ID.String())
 		}
-		list = append(list, walk{over: "unnest(" + s.arg(ids) + "::text[]) AS u(id)", keys: "r.triggered_by = u.id AND " + isRetry, anywhere: true})
+		list = append(list, walk{over: projects() + " CROSS JOIN unnest(" + s.arg(ids) + "::text[]) AS u(id)", each: n,
+			keys: "r.project_id = p.id AND r.triggered_by = u.id AND " + isRetry})
 	}
 	if ids := s.found.RunIDs; ids != nil {
-		list = append(list, walk{over: "(SELECT) AS one", byID: true, anywhere: true,
-			keys: "r.id BETWEEN " + s.arg(ids.First) + " AND " + s.arg(ids.Last)})
+		list = append(list, walk{over: projects(), keys: "r.project_id = p.id AND r.created_at_ms BETWEEN " + s.arg(createdMS(ids.First)) +
+			" AND " + s.arg(createdMS(ids.Last)) + " AND r.id BETWEEN " + s.arg(ids.First) + " AND " + s.arg(ids.Last)})
 	}
 	return list
 }
+
+// createdMS is the time with which a version 7 UUID begins (RFC 9562, section 5.7), as the Run of that id was created.
+func createdMS(id uuid.UUID) int64 { return int64(binary.BigEndian.Uint64(id[:8]) >> 16) }
 
 func split[T any](list []T, of func(T) (string, string)) (projects, ids []string) {
 	for _, t := range list {
@@ -173,12 +178,6 @@ func (s *statement) rest(w walk) string {
 		if restricts && !slices.Contains(w.serves, p) {
 			list = append(list, condition())
 		}
-	}
-	if w.anywhere {
-		list = append(list, "r.project_id = ANY("+s.arg(s.Projects)+")")
-	}
-	if w.byID {
-		list = append(list, s.times()...)
 	}
 	add(byStatus, len(s.Statuses) > 0, func() string { return "r.status = ANY(" + s.arg(s.Statuses) + ")" })
 	add(byOrigin, s.Origin == Retried, func() string { return isRetry })
@@ -204,30 +203,22 @@ func (s *statement) keysOf(w walk, from *pg.Cursor, newer bool) string {
 	if slices.Contains(w.serves, byStatus) {
 		keys = append(keys, "r.status = s.status")
 	}
-	if !w.byID {
-		keys = append(keys, s.times()...)
-	}
+	keys = append(keys, s.times()...)
 	than := "<"
 	if newer {
 		than = ">"
 	}
-	switch {
-	case from == nil:
-	case w.byID:
-		keys = append(keys, "r.id "+than+" "+s.arg(from.ID))
-	default:
+	if from != nil {
 		keys = append(keys, "(r.created_at_ms, r.id) "+than+" ("+s.arg(from.CreatedAtMS)+", "+s.arg(from.ID)+")")
 	}
 	return strings.Join(keys, " AND ")
 }
 
-func (w walk) order(newer bool) string {
+// order is that of the list.
+func order(newer bool) string {
 	direction := " DESC"
 	if newer {
 		direction = " ASC"
-	}
-	if w.byID {
-		return "r.id" + direction
 	}
 	return "r.created_at_ms" + direction + ", r.id" + direction
 }

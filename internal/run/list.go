@@ -107,7 +107,7 @@ func (s *statement) listSQL(walks []walk, from *pg.Cursor, newer bool, limit int
 		}
 		lanes = append(lanes, "SELECT c.* FROM "+over+" CROSS JOIN LATERAL ("+s.lane(w, len(walks), from, newer, limit)+") c")
 	}
-	order := walk{}.order(newer)
+	order := order(newer)
 	return fmt.Sprintf(`WITH page AS MATERIALIZED (
     SELECT r.id, r.created_at_ms, bool_or(r.fits) AS fits, bool_or(r.cut) AS cut FROM (%s) r
     GROUP BY r.created_at_ms, r.id ORDER BY %s LIMIT %d
@@ -126,7 +126,7 @@ func (s *statement) wanted() []Status {
 
 // lane selects the first Runs of one lane, and the last that it looked at if it looked at as many as it may.
 func (s *statement) lane(w walk, walks int, from *pg.Cursor, newer bool, limit int) string {
-	keys, rest, order := s.keysOf(w, from, newer), s.rest(w), w.order(newer)
+	keys, rest, order := s.keysOf(w, from, newer), s.rest(w), order(newer)
 	if rest == "" {
 		return fmt.Sprintf("SELECT r.id, r.created_at_ms, true AS fits, false AS cut FROM runs r WHERE %s ORDER BY %s LIMIT %d", keys, order, limit)
 	}
@@ -139,10 +139,7 @@ func (s *statement) lane(w walk, walks int, from *pg.Cursor, newer bool, limit i
 
 // lanes is how many lanes w has, roughly.
 func (s *statement) lanes(w walk) int {
-	n := len(s.Projects)
-	if w.anywhere {
-		n = max(len(s.found.Users), 1)
-	}
+	n := len(s.Projects) * max(w.each, 1)
 	if slices.Contains(w.serves, byStatus) {
 		n *= len(s.wanted())
 	}

@@ -279,3 +279,31 @@ func TestNewestRetries(t *testing.T) {
 		t.Errorf("NewestRetries(by a reader of growth) = %v, %v, want none", got, err)
 	}
 }
+
+// However many Runs of another Project have ids that begin alike, a page and a count say nothing of them.
+func TestTextSaysNothingOfOtherProjects(t *testing.T) {
+	d := pgtest.New(t)
+	runtest.Publish(t, d, manifest)
+	q, super := d.Pool(t, migrations.RoleConsole), d.Super(t)
+	now := runtest.Clock(t, q)
+	foreign := runtest.Admit(t, d, "ops", "hourly", now-100*hour, now-100*hour)
+	pgtest.Force(t, super, `INSERT INTO runs (id, project_id, task_id, task_revision, task_name, task_snapshot_ref, trigger_id, trigger_revision,
+			trigger_content_digest, scheduled_for_ms, trigger_type, execution_origin, status, idempotency_key, created_at_ms, queued_at_ms)
+		SELECT (left(id::text, 24) || lpad(to_hex(n), 12, '0'))::uuid, project_id, task_id, task_revision, task_name, task_snapshot_ref, trigger_id, trigger_revision,
+			trigger_content_digest, n, 'cron', 'scheduled', 'queued', 'ql3:cron:v1:' || trigger_id || ':' || trigger_revision || ':' || n, created_at_ms, created_at_ms
+		FROM runs, generate_series(1, 6000) n`)
+	f := run.Filter{Projects: []string{"growth"}, Text: foreign.String()[:8]}
+	page, err := run.List(t.Context(), q, f, nil, 50)
+	if err != nil || len(page.Runs) > 0 || page.Next != nil || page.Prev != nil {
+		t.Errorf("List() = %+v, %v, want nothing, and nowhere to go on", page, err)
+	}
+	counts, err := run.CountByStatus(t.Context(), q, f)
+	for status, n := range counts {
+		if n.N > 0 || n.More {
+			t.Errorf("CountByStatus() has %+v of %s, want none", n, status)
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
