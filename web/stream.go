@@ -50,10 +50,9 @@ func (s *server) stream(c echo.Context, read readingFunc) error {
 	goesOn(c)
 	out, err := live.Open(c.Response())
 	for seen := c.Request().Header.Get("Last-Event-ID"); err == nil; {
-		if err = sendParts(out, now, seen); err != nil {
+		if seen, err = sendParts(out, now, seen); err != nil {
 			break
 		}
-		seen = now.State()
 		if err = s.waitForChange(ctx, sub, out, session, max(leastGap, restFor*time.Since(began))); err == nil {
 			began = time.Now()
 			now, err = s.liveParts(c, read)
@@ -87,19 +86,20 @@ func (s *server) liveParts(c echo.Context, read readingFunc) (templates.Fragment
 	return parts, err
 }
 
-// sendParts sends what now has that seen has not. The id comes with the last, so that who missed one is sent all of them.
-func sendParts(out *live.Stream, now templates.Fragments, seen string) error {
-	names := now.Since(seen)
+// sendParts sends what now has that seen has not, and returns the state that the reader has then seen. The id comes with
+// the last, so that who missed one is sent all of them.
+func sendParts(out *live.Stream, now templates.Fragments, seen string) (string, error) {
+	names, state := now.Since(seen)
 	for i, name := range names {
 		id := seen
 		if i == len(names)-1 {
-			id = now.State()
+			id = state
 		}
 		if err := out.Send(id, "fragment", fragment{name, now[name]}); err != nil {
-			return err
+			return seen, err
 		}
 	}
-	return nil
+	return state, nil
 }
 
 // whileOpen ends ctx with the subscription, so that a replica that stops waits for no reading.

@@ -55,20 +55,20 @@ func (f Fragments) State() string {
 	return strings.Join(list, ",")
 }
 
-// Since returns the names of f's parts that state, an earlier [Fragments.State], does not have as they are now. Of a state
-// that makes no sense, all are.
-func (f Fragments) Since(state string) []string {
-	seen := map[string]bool{}
-	for part := range strings.SplitSeq(state, ",") {
-		seen[part] = true
+// Since returns the names of f's parts that seen, an earlier [Fragments.State], does not have as they are now, and the
+// state of now. Of a state that makes no sense, all are.
+func (f Fragments) Since(seen string) (names []string, state string) {
+	had := map[string]bool{}
+	for part := range strings.SplitSeq(seen, ",") {
+		had[part] = true
 	}
-	var names []string
-	for part := range strings.SplitSeq(f.State(), ",") {
-		if name, _, ok := strings.Cut(part, "="); ok && !seen[part] {
+	state = f.State()
+	for part := range strings.SplitSeq(state, ",") {
+		if name, _, ok := strings.Cut(part, "="); ok && !had[part] {
 			names = append(names, name)
 		}
 	}
-	return names
+	return names, state
 }
 
 func stateOf(ctx context.Context) string {

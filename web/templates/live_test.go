@@ -46,8 +46,12 @@ func TestSince(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, tt.now.Since(tt.state)); diff != "" {
+			names, state := tt.now.Since(tt.state)
+			if diff := cmp.Diff(tt.want, names); diff != "" {
 				t.Errorf("Since(%q) (-want +got):\n%s", tt.state, diff)
+			}
+			if state != tt.now.State() {
+				t.Errorf("Since(%q) says that the state is %q, want %q", tt.state, state, tt.now.State())
 			}
 		})
 	}
