@@ -152,7 +152,6 @@ func (c *cluster) serverArgs(cfg Config, port int) []string {
 	if !cfg.Durable {
 		set("fsync", "off")
 		set("full_page_writes", "off")
-		set("synchronous_commit", "off")
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Settings)) {
 		set(name, cfg.Settings[name])

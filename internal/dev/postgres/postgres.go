@@ -53,7 +53,8 @@ type Config struct {
 	// Port to listen on; 0 picks a free one and keeps it across restarts while it
 	// stays free.
 	Port int
-	// Durable servers survive a crash of the machine. Tests do not need that.
+	// Durable servers survive a crash of the machine. Tests do not need that. Any server survives its own being
+	// killed, with all that it committed.
 	Durable bool
 	// Settings are server settings by name, as in postgresql.conf. They win over
 	// this package's defaults, but not over where the server listens.

@@ -232,7 +232,7 @@ func TestKillAndRecover(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "CREATE TABLE kept (word text)"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.Exec(t.Context(), "SET synchronous_commit = on; INSERT INTO kept VALUES ('committed')"); err != nil {
+	if _, err := conn.Exec(t.Context(), "INSERT INTO kept VALUES ('committed')"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Kill(); err != nil {
