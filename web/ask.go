@@ -31,7 +31,7 @@ func (s *server) ask(c echo.Context, m managed, a asking) error {
 	}
 	page := templates.Ask{
 		Page: s.page(c, m.title(), "/runs", m.viewer.nowMS), Name: m.title(), Status: runStatuses[m.run.Status],
-		Found: a.found.Map(visible), Sentences: []templates.Sentence{m.say.consequence}, Note: visible(aim.Note.Note), Pairs: s.askFacts(m), Verify: verification(m.say),
+		Found: a.found.Map(visible), Sentences: []templates.Sentence{m.say.consequence}, Author: authorSays(aim.Note), Pairs: s.askFacts(m), Verify: verification(m.say),
 		Family: s.family(family, m.run.ID, m.viewer.nowMS), Back: s.backToRun(m),
 		Form: a.again.in(templates.Form{Back: s.backToRun(m), Action: s.links.verify(m.deed, m.run.ID), Button: text.Of("Verify, then look at it"), AsksReason: true, Reason: a.reason,
 			Label: m.say.why}),

@@ -58,7 +58,7 @@ func (s *server) previewPage(c echo.Context, m managed, p runmgmt.Preview) templ
 	page := templates.Preview{
 		Page: s.page(c, m.title(), "/runs", p.NowMS), Name: m.title(), Status: runStatuses[p.Source.Status],
 		Proof: proof(m, p.Level, p.LeftMS), Heading: text.Of("Since then"), Since: since(p), Later: s.laterRuns(p), Family: s.family(p.Since.Family, m.run.ID, p.NowMS),
-		Note: visible(p.Note.Note), Checks: checks(p), Changed: changes(p.Changed), Again: s.verifyAgain(m.deed, m.run.ID, p.Words), Back: s.notNow(m),
+		Author: authorSays(p.Note), Checks: checks(p), Changed: changes(p.Changed), Again: s.verifyAgain(m.deed, m.run.ID, p.Words), Back: s.notNow(m),
 	}
 	page.Current = text.Of("Changed in the Task since: revision %s will run, %s is current", p.Source.TaskRevision, p.Source.TaskHead)
 	if len(p.Plan.Command) > 0 {

@@ -4,14 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/a-h/templ"
 	"github.com/labstack/echo/v4"
 
+	"github.com/qinglong/console/internal/catalog"
 	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/text"
@@ -44,13 +43,17 @@ func (s *server) run(c echo.Context) (reply, error) {
 	if f.audit, err = s.auditOf(c, v, d); err != nil {
 		return reply{}, err
 	}
+	if f.Pause, err = s.pauseOf(c, f); err != nil {
+		return reply{}, err
+	}
 	return reply{json: func() any { return f }, page: func() templ.Component { return templates.RunPage(s.runPage(c, v, f)) }}, nil
 }
 
 // runFacts is a Run with what stands around it.
 type runFacts struct {
 	run.Detail
-	Family []run.Member `json:"family"` // the retry family, the Run that everything is a retry of first
+	Family []run.Member   `json:"family"`       // the retry family, the Run that everything is a retry of first
+	Pause  *catalog.Pause `json:"triggerPause"` // what holds its Trigger back now, or that of the Run that it is a retry of in the end
 	audit  []policy.AuditRecord
 }
 
@@ -63,7 +66,7 @@ func (s *server) runPage(c echo.Context, v viewer, f runFacts) templates.Run {
 	}
 	page.JSON, page.Done, page.Deeds = s.links.run(d.ID)+".json", done(c, d), s.deeds(v, d)
 	page.Timeline, page.Family, page.Ended = timeline(d, v.nowMS), s.family(f.Family, d.ID, v.nowMS), d.Status.Terminal()
-	page.Address = s.publicURL(s.links.run(d.ID))
+	page.Address, page.Held = s.publicURL(s.links.run(d.ID)), s.heldBack(f, v.nowMS)
 	page.Audit = s.auditRows(f.audit, v.nowMS)
 	if d.ErrorSummary != nil {
 		page.Summary = visible(*d.ErrorSummary)
@@ -151,77 +154,6 @@ func ended(d run.Detail, how text.Text) templates.Sentence {
 		say.Rest = text.Of("after %s.", how)
 	}
 	return say
-}
-
-func (s *server) runOrigin(f runFacts, nowMS int64) []templates.Pair {
-	d, list := f.Detail, s.retryOrigin(f)
-	if d.ScheduledForMS != nil {
-		late, _ := d.Late()
-		list = append(list,
-			templates.Pair{Name: text.Of("Occurrence"), Instant: instant(*d.ScheduledForMS, nowMS), Note: inZone(*d.ScheduledForMS, d.Timezone), Tone: "soft"},
-			templates.Pair{Name: text.Of("Admitted"), Note: text.Of("%s late", duration(late))},
-			templates.Pair{Name: text.Of("Trigger"), Link: templates.Link{Text: text.Data(*d.TriggerID), URL: s.links.schedule(d.ProjectID, *d.TriggerID)},
-				Note: text.Of("revision %s", *d.TriggerRevision), Mono: digest(*d.TriggerDigest), Title: *d.TriggerDigest})
-	}
-	list = append(list,
-		templates.Pair{Name: text.Of("Task"), Link: templates.Link{Text: text.Data(d.TaskID), URL: s.links.runs("project", d.ProjectID, "task", d.TaskID)},
-			Note: text.Of("revision %s", d.TaskRevision), Mono: digest(d.TaskDigest), Title: d.TaskDigest},
-		templates.Pair{Name: text.Of("Project"), Link: templates.Link{Text: text.Data(d.ProjectID), URL: s.links.runs("project", d.ProjectID)}})
-	if d.RunbookURL == "" && d.LogsURL == "" {
-		list = append(list, templates.Pair{Name: text.Of("Links"), Note: text.Of("This Task names no runbook and no logs. Its manifest may: %s.", "runbook:, logs:"), Tone: "soft"})
-	}
-	return list
-}
-
-// retryOrigin says which retry of what a Run is, by whom and why.
-func (s *server) retryOrigin(f runFacts) []templates.Pair {
-	if f.RetryOf == nil {
-		return nil
-	}
-	list := []templates.Pair{{Name: text.Of("Retry of"), Link: templates.Link{Text: text.Data(f.RetryOf.String()), URL: s.links.run(*f.RetryOf)}, Note: placeOf(f), Tone: "soft"}}
-	if id, ok := f.Batch(); ok {
-		list = append(list, templates.Pair{Name: text.Of("Batch"), Link: templates.Link{Text: text.Data(id.String()), URL: s.links.batch(id)}, Note: text.Of("made with others"), Tone: "soft"})
-	}
-	i := slices.IndexFunc(f.Family, func(m run.Member) bool { return m.ID == f.ID })
-	if i < 0 {
-		return list
-	}
-	if by := f.Family[i].By; by != nil {
-		list = append(list, templates.Pair{Name: text.Of("Retried by"), Note: text.Data(visible(*by))})
-	}
-	if reason := f.Family[i].Reason; reason != nil {
-		list = append(list, templates.Pair{Name: text.Of("Why"), Words: linked(*reason)})
-	}
-	return list
-}
-
-// placeOf says which of its source's retries a Run is.
-func placeOf(f runFacts) text.Text {
-	nth, all := 0, 0
-	for _, m := range f.Family {
-		if m.RetryOf != nil && *m.RetryOf == *f.RetryOf {
-			if all++; m.ID == f.ID {
-				nth = all
-			}
-		}
-	}
-	if all < 2 || nth == 0 {
-		return text.Text{}
-	}
-	return text.Of("retry %s of %s", nth, all)
-}
-
-// inZone words an instant on the Trigger's own clock.
-func inZone(ms int64, zone *string) text.Text {
-	if zone == nil || *zone == "UTC" { // said already
-		return text.Text{}
-	}
-	loc, err := time.LoadLocation(*zone)
-	if err != nil {
-		return text.Text{}
-	}
-	local := time.UnixMilli(ms).In(loc)
-	return text.Of("· %s %s %s", weekdays[local.Weekday()], local.Format("15:04:05"), *zone)
 }
 
 // runTimes are those that every Run has or may have, whether or not they have come, so that none comes out of nowhere.

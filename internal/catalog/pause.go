@@ -63,10 +63,20 @@ func Pauses(ctx context.Context, q pg.Querier, project, trigger string) (_ []Pau
 	return pgx.CollectRows(rows, scanPause)
 }
 
+// CurrentPause returns the pause that holds the Trigger back now, or [ErrNotPaused].
+func CurrentPause(ctx context.Context, q pg.Querier, project, trigger string) (_ Pause, err error) {
+	defer pg.Wrap(&err, "catalog.CurrentPause(%s, %s)", project, trigger)
+	return onePause(ctx, q, pausesSQL+` AND p.resumed_at_ms IS NULL`, project, trigger)
+}
+
 // FindPause returns a pause of the Trigger by its id, or [ErrNotPaused].
 func FindPause(ctx context.Context, q pg.Querier, project, trigger string, id uuid.UUID) (_ Pause, err error) {
 	defer pg.Wrap(&err, "catalog.FindPause(%s)", id)
-	rows, err := q.Query(ctx, pausesSQL+` AND p.id = $3`, project, trigger, id)
+	return onePause(ctx, q, pausesSQL+` AND p.id = $3`, project, trigger, id)
+}
+
+func onePause(ctx context.Context, q pg.Querier, sql string, args ...any) (Pause, error) {
+	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
 		return Pause{}, err
 	}

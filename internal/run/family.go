@@ -24,6 +24,11 @@ type Member struct {
 	Reason      *string    `json:"reason"`
 	CreatedAtMS int64      `json:"createdAtMs"`
 	FinishedMS  *int64     `json:"finishedAtMs"`
+
+	// The Occurrence that the Run is of; a retry is of none.
+	TriggerID      *string `json:"triggerId,omitempty"`
+	ScheduledForMS *int64  `json:"scheduledForMs,omitempty"`
+	Timezone       *string `json:"timezone,omitempty"` // the Trigger revision's
 }
 
 // Family returns the whole retry family of a Run, the root first and then by time, in one query: up to the root, and
@@ -41,10 +46,11 @@ func Family(ctx context.Context, q pg.Querier, projects []string, id uuid.UUID) 
 			SELECT r.id, down.depth + 1 FROM down JOIN runs r ON r.retry_of_run_id = down.id WHERE down.depth < $3
 		)
 		SELECT r.id, r.retry_of_run_id, down.depth, r.status, r.error_code, r.triggered_by, coalesce(u.name, u.email, u.subject),
-			e.payload ->> 'reason', r.created_at_ms, r.finished_at_ms
+			e.payload ->> 'reason', r.created_at_ms, r.finished_at_ms, r.trigger_id, r.scheduled_for_ms, g.content::jsonb ->> 'timezone'
 		FROM down JOIN runs r ON r.id = down.id AND r.project_id = ANY($2)
 		LEFT JOIN users u ON r.trigger_type = 'run_manual_retry' AND u.id::text = r.triggered_by
 		LEFT JOIN run_events e ON r.trigger_type = 'run_manual_retry' AND e.run_id = r.id AND e.sequence = 1
+		LEFT JOIN trigger_revisions g ON g.project_id = r.project_id AND g.trigger_id = r.trigger_id AND g.revision = r.trigger_revision
 		ORDER BY down.depth, r.created_at_ms, r.id LIMIT $3`, id, projects, MaxFamily)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ type Ask struct {
 	Status    Status
 	Found     text.Text // why a verification that was there is no good
 	Sentences []Sentence
-	Note      string    // what the Task's author says of running it again
+	Author    Author
 	Warning   text.Text // the provider cannot be reached
 	Pairs     []Pair
 	Verify    []Pair
@@ -52,7 +52,7 @@ type Preview struct {
 	Since   []Sentence
 	Later   Family // newer Runs of the Task
 	Family  Family
-	Note    string
+	Author  Author
 	Plan    []Pair
 	Checks  []Check
 	Changed []Change

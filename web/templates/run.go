@@ -23,6 +23,7 @@ type Run struct {
 	More      text.Text // says that not all Events are shown
 	Markdown  text.Text // for the incident channel
 	Done      text.Text // what the submission that led here came to
+	Held      Held
 	Deeds     []Deed
 	Family    Family
 	Audit     []AuditRow
@@ -106,4 +107,18 @@ type Deed struct {
 	Why     text.Text // it may not, or may fail
 	Hint    text.Text // what it takes
 	Primary bool
+}
+
+// Held is who holds a Run's Trigger back, since when and why. Without a Trigger nobody does.
+type Held struct {
+	Trigger Link
+	By      string
+	Since   Instant
+	Reason  []Word
+}
+
+// Author is what a Task's author says of running it again.
+type Author struct {
+	Unsafe bool
+	Note   string
 }
