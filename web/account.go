@@ -140,7 +140,7 @@ func (s *server) accountSection(d scheduler.Detail, plan scheduler.Plan, r accou
 		Action: s.links.account(d.ProjectID, d.TriggerID, nil), From: visible(r.query.Get("from")), To: visible(r.query.Get("to")),
 		JSON: s.links.accountAs(".json", d.ProjectID, d.TriggerID, r.query), CSV: s.links.accountAs(".csv", d.ProjectID, d.TriggerID, r.query),
 		Sentences: accountSentences(a, l), Since: instant(a.FromMS+1, a.NowMS), Until: instant(a.ToMS, a.NowMS),
-		Empty: noInstants(plan),
+		Empty: noInstants(d, plan, r),
 	}
 	for _, x := range ranges {
 		page.Ranges = append(page.Ranges, templates.NavLink{Text: x.text, Current: x.name == r.name,
@@ -182,7 +182,7 @@ func oldestOf(rows []stretch) int64 {
 
 func rfc3339(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
 
-var accountColumns = []string{"at", "trigger_revision", "verdict", "reason", "run", "run_status", "lateness_ms", "daylight_saving", "unattended"}
+var accountColumns = []string{"at", "trigger_revision", "verdict", "reason", "run", "run_status", "lateness_ms", "daylight_saving", "unattended", "catch_up"}
 
 // accountTable is every instant of a, for an export.
 func accountTable(a scheduler.Account) func(context.Context) iter.Seq2[[]string, error] {
@@ -190,7 +190,7 @@ func accountTable(a scheduler.Account) func(context.Context) iter.Seq2[[]string,
 		read := func(*struct{}) ([]scheduler.Instant, *struct{}, error) { return a.Instants, nil, nil }
 		return export(accountColumns, read, func(i scheduler.Instant) []string {
 			return []string{cellTime(&i.AtMS), strconv.FormatInt(i.Revision, 10), string(i.Verdict), i.Reason, optional(i.RunID), i.RunStatus, optional(i.LatenessMS), i.Mark,
-				strconv.FormatBool(i.Unattended)}
+				strconv.FormatBool(i.Unattended), strconv.FormatBool(i.CatchUp)}
 		})
 	}
 }

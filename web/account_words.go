@@ -72,9 +72,13 @@ func accountSentences(a scheduler.Account, l scheduler.Lane) []templates.Sentenc
 	return list
 }
 
-func noInstants(plan scheduler.Plan) templates.Empty {
+func noInstants(d scheduler.Detail, plan scheduler.Plan, r accountRange) templates.Empty {
 	if plan.Words.Empty() {
 		return templates.Empty{Why: text.Of("What it expected cannot be computed."), What: text.Of("The Trigger's content cannot be read. Publish it again.")}
+	}
+	if first := plan.After(d.PublishedAtMS, 1); r.fromMS <= d.PublishedAtMS && len(first) > 0 {
+		return templates.Empty{Why: text.Of("No instant was expected in this range."), What: text.Of("Revision %s of the Trigger was published at %s, and its first instant is %s.",
+			d.Revision, instant(d.PublishedAtMS, d.NowMS).Text, instant(first[0].At.UnixMilli(), d.NowMS).Text)}
 	}
 	return templates.Empty{Why: text.Of("No instant was expected in this range."),
 		What: text.Of("The Trigger fires %s, %s, and expects nothing from before it was published. Choose a longer range.", plan.Words, plan.Timezone)}
@@ -223,6 +227,9 @@ func end(instants []scheduler.Instant) text.Text {
 	none := reason.Empty()
 	switch i.Verdict {
 	case scheduler.WasAdmitted:
+		if i.CatchUp {
+			return text.Of("Became a Run, %s: the last of those that a pause had held back, and it stands for all of them.", late)
+		}
 		return choose(len(instants) == 1, text.Of("Became a Run, %s.", late), text.Of("Became a Run, %s: %s.", late, outcomesOf(instants)))
 	case scheduler.WasSkipped:
 		return choose(none, text.Of("It was %s when a replica looked, and too late to run.", late),

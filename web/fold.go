@@ -48,5 +48,5 @@ func fold(a scheduler.Account, admitted bool) (rows []stretch) {
 
 // alike reports whether the same is to be said of both.
 func alike(x, y scheduler.Instant) bool {
-	return x.Verdict == y.Verdict && x.Reason == y.Reason && x.Revision == y.Revision && x.Mark == y.Mark && x.Unattended == y.Unattended
+	return x.Verdict == y.Verdict && x.Reason == y.Reason && x.Revision == y.Revision && x.Mark == y.Mark && x.Unattended == y.Unattended && x.CatchUp == y.CatchUp
 }

@@ -192,14 +192,17 @@ func (w laneWords) band(list []templates.Band, s scheduler.Spell, kind string, l
 	return append(list, b)
 }
 
-// bandWords say what a band of each kind is.
+// bandWords say what a band of each kind is, and of what instants it is the time if they have a verdict of their own.
 var bandWords = []struct {
 	kind string
 	word text.Text
-}{{"alone", text.Of("no replica was running")}, {"paused", text.Of("paused")}, {"archived", text.Of("Project archived")}, {"unknown", text.Of("not counted: too many")}}
+	of   scheduler.Verdict
+}{{"alone", text.Of("no replica was running"), ""}, {"paused", text.Of("paused"), scheduler.WasPaused}, {"archived", text.Of("Project archived"), scheduler.WasArchived},
+	{"unknown", text.Of("not counted: too many"), ""}}
 
-// legend says what is in the picture.
+// legend says what is in the picture; what is drawn as instants and as a band is said once.
 func (w laneWords) legend() (list []templates.LegendItem) {
+	bands, said := w.bands(), map[scheduler.Verdict]int{}
 	for _, f := range fates {
 		n := 0
 		for _, p := range w.l.Parts {
@@ -207,11 +210,15 @@ func (w laneWords) legend() (list []templates.LegendItem) {
 		}
 		if n > 0 {
 			list = append(list, templates.LegendItem{Status: f.status(), Count: count(n, false)})
+			said[f.verdict] = len(list)
 		}
 	}
-	bands := w.bands()
 	for _, b := range bandWords {
-		if slices.ContainsFunc(bands, func(x templates.Band) bool { return x.Kind == b.kind }) {
+		switch at := said[b.of]; {
+		case !slices.ContainsFunc(bands, func(x templates.Band) bool { return x.Kind == b.kind }):
+		case at > 0:
+			list[at-1].Kind = b.kind
+		default:
 			list = append(list, templates.LegendItem{Kind: b.kind, Status: templates.Status{Word: b.word}})
 		}
 	}

@@ -49,7 +49,7 @@ func TestLaneDrawsEveryInstant(t *testing.T) {
 	if slices.Sort(ids); len(slices.Compact(slices.Clone(ids))) != len(ids) {
 		t.Errorf("anchors come twice: %v", ids)
 	}
-	for _, want := range []string{`rect class="band alone"`, `rect class="band archived"`, "no replica was running", "Project archived", "No replica was running: ", "UNACCOUNTED"} {
+	for _, want := range []string{`rect class="band alone"`, `rect class="band archived"`, "no replica was running", "rect class=\"band archived\"", "No replica was running: ", "UNACCOUNTED"} {
 		if !strings.Contains(lane, want) {
 			t.Errorf("the lane does not have %q", want)
 		}
@@ -77,6 +77,15 @@ func TestLaneDrawsPausesToTheirReaders(t *testing.T) {
 	lane := laneOf.FindString(get(t, reader(t, l.Database, ""), "/schedules/ops/minutely?account=hour").body)
 	if !strings.Contains(lane, `rect class="band paused"`) || !strings.Contains(lane, "(billing is down): ") || strings.Contains(lane, "<script>alert") {
 		t.Errorf("the lane does not say as text who paused, and why:\n%s", lane)
+	}
+	if n := strings.Count(lane, `class="swatch"`); n != 3 { // no replica, paused, archived
+		t.Errorf("the legend has %d bands, want 3:\n%s", n, lane)
+	}
+	l.event(t, "paused", 1, 3, 4, nil, "paused: billing is down")
+	l.exec(t, `DELETE FROM ql3.runs WHERE scheduled_for_ms IN ($1, $2)`, l.ms(3), l.ms(4))
+	_, legend, _ := strings.Cut(laneOf.FindString(get(t, reader(t, l.Database, ""), "/schedules/ops/minutely?account=hour").body), `class="legend"`)
+	if n := strings.Count(legend, " paused</span>"); n != 1 || strings.Count(legend, `class="swatch"`) != 3 {
+		t.Errorf("the legend speaks of pausing %d times, want once, of instants and the time:\n%s", n, legend)
 	}
 }
 

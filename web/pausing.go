@@ -2,11 +2,13 @@ package web
 
 import (
 	"net/http"
+	"net/url"
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/catalog"
+	"github.com/qinglong/console/internal/oidc"
 	"github.com/qinglong/console/internal/runmgmt"
 	"github.com/qinglong/console/internal/scheduler"
 	"github.com/qinglong/console/internal/text"
@@ -17,7 +19,8 @@ const (
 	pausePath  = schedulePath + "/pause"
 	resumePath = schedulePath + "/resume"
 
-	pausesShown = 10
+	pausesShown  = 10
+	resumedQuery = "resume" // says on the page that resuming led here
 )
 
 // holding is what may be done to hold the Schedule back or let it go on, and when it was held back before.
@@ -30,7 +33,7 @@ func (s *server) holding(c echo.Context, v viewer, d scheduler.Detail, plan sche
 	if err != nil {
 		return h, err
 	}
-	h.History = pastPauses(pauses, d.NowMS)
+	h.History, h.Done = pastPauses(pauses, d.NowMS), resumed(c, pauses)
 	decided := v.access.Decide(d.ProjectID, pausing.action)
 	switch {
 	case !decided.Allowed && d.PauseID != nil:
@@ -51,6 +54,18 @@ func (s *server) holding(c echo.Context, v viewer, d scheduler.Detail, plan sche
 	h.Resume = again.in(s.resumeForm(d.ProjectID, d.TriggerID, *d.PauseID, ""))
 	h.Now, h.Once = resumptions(hold, plan)
 	return h, nil
+}
+
+// resumed says what resuming came to, to who did it alone, and as long as nobody has paused it again.
+func resumed(c echo.Context, pauses []catalog.Pause) text.Text {
+	session, err := oidc.Current(c.Request().Context())
+	if err != nil || c.QueryParam(resumedQuery) == "" || len(pauses) == 0 || pauses[0].ResumedMS == nil || pauses[0].Resumer() != session.UserID {
+		return text.Text{}
+	}
+	if *pauses[0].CaughtUp {
+		return text.Of("You resumed this Trigger. One Run is made at once, for the last instant that was missed; it stands for all of them. The account below says which Run that is.")
+	}
+	return text.Of("You resumed this Trigger from then on. What was missed is passed over and never runs.")
 }
 
 func (s *server) resumeForm(project, trigger string, pause uuid.UUID, reason string) templates.Form {
@@ -154,7 +169,7 @@ func (s *server) resume(c echo.Context) error {
 	if err != nil {
 		return s.holdProblem(c, h, err)
 	}
-	return c.Redirect(http.StatusSeeOther, s.links.schedule(h.project, h.trigger))
+	return c.Redirect(http.StatusSeeOther, withQuery(s.links.schedule(h.project, h.trigger), url.Values{resumedQuery: {"made"}}))
 }
 
 // holdAgain shows the Schedule's page with the form as it was sent and what is wrong with it, which p says to a client

@@ -26,7 +26,7 @@ const (
 	runsShown = 10
 )
 
-var scheduleQuery = []string{"account", "from", "to"}
+var scheduleQuery = []string{"account", "from", "to", resumedQuery}
 
 // oneScheduleJSON is one Schedule for a client.
 type oneScheduleJSON struct {
@@ -113,7 +113,7 @@ func (s *server) schedulePage(c echo.Context, d scheduler.Detail, plan scheduler
 	page := templates.Schedule{
 		Page: s.page(c, text.Data(d.TriggerID), "/schedules", d.NowMS), Name: d.TriggerID, Status: status, Project: d.ProjectID,
 		Words: plan.Words, Cron: plan.Written, Zone: plan.Timezone, Sentences: scheduleSentences(d), Reason: whyIdle(d), Timing: explained(plan),
-		Fence: fence(d), Pins: s.pins(d), Occurrences: occurrences(plan.After(d.NowMS, nextShown), plan.Location(), d.NowMS),
+		Fence: fence(d), Pins: s.pins(d), Occurrences: occurrences(plan.After(d.NowMS, nextShown), plan.Location(), d.NowMS), Idle: idleWords(d.State),
 		NoNext:  templates.Empty{Why: text.Of("No occurrence can be computed."), What: text.Of("The Trigger's content cannot be read. Publish it again.")},
 		NoRuns:  templates.Empty{Why: text.Of("No Run of this Trigger yet."), What: text.Of("The first one appears when the next occurrence is admitted.")},
 		AllRuns: s.links.runs("project", d.ProjectID, "trigger", d.TriggerID),
@@ -124,10 +124,26 @@ func (s *server) schedulePage(c echo.Context, d scheduler.Detail, plan scheduler
 			{Name: text.Of("Why"), Note: text.Data(visible(*d.PauseReason))},
 		}
 	}
+	if !page.Idle.Empty() {
+		for i := range page.Occurrences {
+			page.Occurrences[i].UTC.Relative = text.Text{} // nothing comes of it then, so nobody waits for it
+		}
+	}
 	page.JSON = s.links.schedule(d.ProjectID, d.TriggerID) + ".json"
 	page.Markdown = text.Of("**%s** %s, %s: %s", markdown(d.TriggerID), status.Word, plan.Words,
 		s.publicURL(s.links.schedule(d.ProjectID, d.TriggerID)))
 	return page
+}
+
+// idleWords say why nothing comes of the occurrences to come.
+func idleWords(state scheduler.State) text.Text {
+	switch state {
+	case scheduler.Paused:
+		return text.Of("Held back while paused: this is when it would fall due.")
+	case scheduler.Disabled:
+		return text.Of("Nothing is admitted while it is disabled: this is when it would fall due.")
+	}
+	return text.Text{}
 }
 
 func scheduleSentences(d scheduler.Detail) []templates.Sentence {
@@ -225,6 +241,9 @@ func fence(d scheduler.Detail) []templates.Pair {
 		claim.Mono, claim.Note = *d.ClaimToken+"…", holder(visible(*d.ClaimOwner), *d.ClaimExpires-d.NowMS)
 	}
 	cursor := templates.Pair{Name: text.Of("Cursor"), Instant: maybe(d.NextMS, d.NowMS)}
+	if !idleWords(d.State).Empty() {
+		cursor.Instant.Relative = text.Text{}
+	}
 	if d.NextMS == nil {
 		cursor = templates.Pair{Name: cursor.Name, Note: text.Of("none yet; looked for after"), Tone: "soft", Instant: instant(d.BaseMS, d.NowMS)}
 	}

@@ -50,7 +50,8 @@ type Instant struct {
 	RunID      *uuid.UUID `json:"runId,omitempty"`
 	RunStatus  string     `json:"runStatus,omitempty"`
 	LatenessMS *int64     `json:"latenessMs,omitempty"`
-	Unattended bool       `json:"unattended"` // no replica was running then
+	Unattended bool       `json:"unattended"`        // no replica was running then
+	CatchUp    bool       `json:"catchUp,omitempty"` // its Run stands for all that a pause held back
 }
 
 // Spell is a time in which no replica was running.
@@ -93,6 +94,7 @@ type facts struct {
 	runs                map[int64]runFact
 	events              []eventFact // skipped, coalesced, superseded, paused; in the order they were recorded
 	turns               []turnFact  // archived and unarchived, oldest first
+	catchUps            []int64     // when pauses ended with one Run for what they had held back
 	spells              []Spell
 }
 
@@ -164,6 +166,7 @@ func (f facts) judge(i *Instant, enabled bool) {
 	i.Unattended = f.unattendedAt(i.AtMS)
 	if r, ok := f.runs[i.AtMS]; ok {
 		i.Verdict, i.RunID, i.RunStatus, i.LatenessMS = WasAdmitted, &r.id, r.status, &r.latenessMS
+		i.CatchUp = f.caughtUp(i.AtMS, i.AtMS+r.latenessMS)
 		return
 	}
 	if e := f.recorded(i); e != nil {
@@ -186,6 +189,12 @@ func (f facts) judge(i *Instant, enabled bool) {
 	default:
 		i.Verdict, i.Reason = WasUnaccounted, nothingRecorded.String()
 	}
+}
+
+// caughtUp reports whether a pause ended between an instant and its admission with one Run for what it had held back: then
+// it is this one, as every other that was due by then became nothing.
+func (f facts) caughtUp(atMS, admittedMS int64) bool {
+	return slices.ContainsFunc(f.catchUps, func(ms int64) bool { return atMS <= ms && ms <= admittedMS })
 }
 
 // unattendedAt looks among the spells, of which no two are of the same time.
@@ -256,7 +265,7 @@ func readFacts(ctx context.Context, q pg.Querier, project, trigger string, fromM
 		return f, err
 	}
 	f.room, f.fromMS, f.toMS = room, max(fromMS, f.nowMS-AccountHorizon.Milliseconds()), min(toMS, f.nowMS)
-	for _, read := range []func(context.Context, pg.Querier, string, string) error{f.readRevisions, f.readRuns, f.readEvents, f.readTurns, f.readSpells} {
+	for _, read := range []func(context.Context, pg.Querier, string, string) error{f.readRevisions, f.readRuns, f.readEvents, f.readTurns, f.readCatchUps, f.readSpells} {
 		if err := read(ctx, q, project, trigger); err != nil {
 			return f, err
 		}
@@ -322,6 +331,17 @@ func (f *facts) readTurns(ctx context.Context, q pg.Querier, project, trigger st
 	f.turns, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (t turnFact, err error) {
 		return t, row.Scan(&t.archived, &t.atMS)
 	})
+	return err
+}
+
+func (f *facts) readCatchUps(ctx context.Context, q pg.Querier, project, trigger string) error {
+	rows, err := q.Query(ctx, `
+		SELECT resumed_at_ms FROM trigger_pauses WHERE project_id = $1 AND trigger_id = $2 AND caught_up AND resumed_at_ms > $3
+		ORDER BY paused_at_ms DESC LIMIT $4`, project, trigger, f.fromMS, maxAccountFacts)
+	if err != nil {
+		return err
+	}
+	f.catchUps, err = pgx.CollectRows(rows, pgx.RowTo[int64])
 	return err
 }
 

@@ -154,6 +154,7 @@ type FailureOf struct {
 
 // Holding is how a Trigger is held back, and let go on. Without an address that may not be done, or nothing is there to do.
 type Holding struct {
+	Done    text.Text // what the form that led here came to
 	Pause   Form
 	Resume  Form
 	Now     text.Text // what resuming from now on means

@@ -277,6 +277,7 @@ type Schedule struct {
 	Sentences   []Sentence
 	Reason      text.Text // why it is blocked or disabled, whole
 	Pause       []Pair    // who holds it back, since when and why; none when nobody does
+	Idle        text.Text // why nothing comes of the occurrences
 	Timing      Timing
 	Occurrences []Occurrence
 	Account     Account

@@ -43,7 +43,9 @@
       el.textContent = local(date);
     }
     for (const el of all('[data-viewer-zone]', root)) {
-      el.textContent = say(words.you, Intl.DateTimeFormat().resolvedOptions().timeZone);
+      const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+      if (el.dataset.viewerZone.split(' ').includes(/^(Etc\/)?(UTC|UCT|GMT|Zulu|Universal|Greenwich)$/.test(zone) ? 'UTC' : zone)) continue; // it has a column
+      el.textContent = say(words.you, zone);
       el.closest('table')?.classList.add('has-viewer');
     }
     if (navigator.clipboard) for (const button of all('button[data-copy]', root)) button.hidden = false;
