@@ -107,6 +107,13 @@ bench-lateness: ## Measure how late one replica admits what is due (90 s)
 	CONSOLE_POSTGRES_BIN=$$bin go test ./e2e -run '^$$' -bench '^BenchmarkLateness$$' -benchtime 1x | \
 	awk '/^lateness: / { last = $$0; next } { print } END { print last }'
 
+.PHONY: bench-burst
+bench-burst: ## Measure 20,000 Schedules due at one instant, and what others make of as many (15 min; SIZE=2000 ROUNDS=1 to try)
+	@set -o pipefail && bin=$$(.ci/setup --print-bin) && peers=$$(.ci/setup --print-peers) && \
+	env $$peers CONSOLE_POSTGRES_BIN=$$bin BURST_SIZE=$(SIZE) BURST_ROUNDS=$(ROUNDS) \
+	go test ./e2e -run '^$$' -bench '^BenchmarkBurst$$' -benchtime 1x -timeout 60m | \
+	awk '/^burst: / { last = $$0; next } { print } END { print last }'
+
 .PHONY: bench-claim
 bench-claim: ## Measure the claim beside a thousand, 100,000 and a million Schedules (5 min)
 	@$(POSTGRES_BIN) go test ./internal/scheduler -run '^$$' -bench '^BenchmarkClaim$$' -benchtime 200x -timeout 30m

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -47,6 +48,13 @@ func one[T any](t testing.TB, pool *pgxpool.Pool, to pgx.RowToFunc[T], sql strin
 // own commands. It returns the variables and a superuser's pool.
 func durable(t testing.TB) (map[string]string, *pgxpool.Pool) {
 	t.Helper()
+	server := durableServer(t, nil)
+	return install(t, server, "postgres"), superOf(t, server, "postgres")
+}
+
+// durableServer is a server that keeps what it has confirmed. What it logs goes to log, which may be nil.
+func durableServer(t testing.TB, log io.Writer) *postgres.Server {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "ql3-durable-")
 	if err != nil {
 		t.Fatal(err)
@@ -55,26 +63,46 @@ func durable(t testing.TB) (map[string]string, *pgxpool.Pool) {
 	if err := os.Chmod(dir, 0o755); err != nil { // the server's user must pass through
 		t.Fatal(err)
 	}
-	server, err := postgres.Start(t.Context(), postgres.Config{Dir: filepath.Join(dir, "postgres"), Durable: true, Bin: os.Getenv(pgtest.BinVariable)})
+	server, err := postgres.Start(t.Context(), postgres.Config{Dir: filepath.Join(dir, "postgres"), Durable: true, Log: log, Bin: os.Getenv(pgtest.BinVariable)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Stop() })
-	vars := map[string]string{"CONSOLE_BOOTSTRAP_DATABASE_URL": server.SuperuserURL()}
+	return server
+}
+
+// install installs the console in a database of server by its own commands, and returns the variables.
+func install(t testing.TB, server *postgres.Server, database string) map[string]string {
+	t.Helper()
+	vars := variablesOf(t, server, database)
+	vars["CONSOLE_BOOTSTRAP_DATABASE_URL"] = server.URL(server.Superuser(), database)
+	run(t, vars, "", "migrate", "bootstrap")
+	run(t, vars, "", "migrate", "up")
+	return vars
+}
+
+// variablesOf are the connections to a database of server.
+func variablesOf(t testing.TB, server *postgres.Server, database string) map[string]string {
+	t.Helper()
+	vars := map[string]string{}
 	for role, name := range roleVariables {
-		u, err := url.Parse(server.URL(role, "postgres"))
+		u, err := url.Parse(server.URL(role, database))
 		if err != nil {
 			t.Fatal(err)
 		}
 		u.User = url.UserPassword(role, "a password of its own")
 		vars[name] = u.String()
 	}
-	run(t, vars, "", "migrate", "bootstrap")
-	run(t, vars, "", "migrate", "up")
-	super, err := pgxpool.New(t.Context(), server.SuperuserURL())
+	return vars
+}
+
+// superOf is a superuser's pool on a database of server.
+func superOf(t testing.TB, server *postgres.Server, database string) *pgxpool.Pool {
+	t.Helper()
+	super, err := pgxpool.New(t.Context(), server.URL(server.Superuser(), database))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(super.Close)
-	return vars, super
+	return super
 }

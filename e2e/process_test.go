@@ -63,6 +63,11 @@ func (p *program) kill() {
 	<-p.Done
 }
 
+// cpu is the time that p, which has ended, has used.
+func (p *program) cpu() time.Duration {
+	return p.Cmd.ProcessState.UserTime() + p.Cmd.ProcessState.SystemTime()
+}
+
 // mustRun fails the test if p has ended.
 func (p *program) mustRun(t testing.TB) {
 	t.Helper()
@@ -103,12 +108,13 @@ func run(t testing.TB, vars map[string]string, stdin string, args ...string) {
 }
 
 // finish runs cmd to its end, which must be a success; what names it for a reader.
-func finish(t testing.TB, what string, cmd *exec.Cmd) {
+func finish(t testing.TB, what string, cmd *exec.Cmd) *program {
 	t.Helper()
 	p := start(t, cmd)
 	if err := p.Err(); err != nil {
 		t.Fatalf("%s: %v\n%s", what, err, p.output)
 	}
+	return p
 }
 
 // serve starts `console serve` of program and waits until it is ready. It is killed when the test ends.
