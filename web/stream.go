@@ -90,14 +90,15 @@ func (s *server) liveParts(c echo.Context, read readingFunc) (templates.Fragment
 // the last, so that who missed one is sent all of them.
 func sendParts(out *live.Stream, now templates.Fragments, seen string) (string, error) {
 	names, state := now.Since(seen)
+	events := make([]live.Event, len(names))
 	for i, name := range names {
-		id := seen
+		events[i] = live.Event{ID: seen, Name: "fragment", Data: fragment{name, now[name]}}
 		if i == len(names)-1 {
-			id = state
+			events[i].ID = state
 		}
-		if err := out.Send(id, "fragment", fragment{name, now[name]}); err != nil {
-			return seen, err
-		}
+	}
+	if err := out.Send(events...); err != nil {
+		return seen, err
 	}
 	return state, nil
 }

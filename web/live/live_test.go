@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -112,10 +113,10 @@ func TestStreamIsServerSentEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Send("a=1", "fragment", map[string]string{"html": "<b>\n</b>"}); err != nil {
+	if err := s.Send(Event{"a=1", "fragment", map[string]string{"html": "<b>\n</b>"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Send("two\nlines", "fragment", nil); err == nil {
+	if err := s.Send(Event{"two\nlines", "fragment", nil}); err == nil {
 		t.Error("an id of two lines was sent")
 	}
 	want := ": \n\nid: a=1\nevent: fragment\ndata: {\"html\":\"\\u003cb\\u003e\\n\\u003c/b\\u003e\"}\n\n"
@@ -159,7 +160,48 @@ func flood(w http.ResponseWriter) error {
 		if err != nil {
 			return err
 		}
-		err = s.Send("1", "fragment", body)
+		err = s.Send(Event{"1", "fragment", body})
 	}
 	return err
 }
+
+// A reader that takes a little of each event is cut off after the time that all of them together have.
+func TestReaderThatTricklesIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader, writer := net.Pipe()
+		defer reader.Close()
+		ended := make(chan time.Duration, 1)
+		go http.Serve(once(writer), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			s, _ := Open(w)
+			began := time.Now()
+			s.Send(slices.Repeat([]Event{{"1", "fragment", "a part of a page"}}, 100)...)
+			ended <- time.Since(began)
+		}))
+		io.WriteString(reader, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		go func() {
+			for _, err := reader.Read(make([]byte, 64)); err == nil; _, err = reader.Read(make([]byte, 64)) {
+				<-time.After(time.Second) // a whole event in two, and each within the time
+			}
+		}()
+		if took := <-ended; took != writeTime {
+			t.Errorf("a hundred events were sent for %v, want the reader cut off after %v", took, writeTime)
+		}
+		reader.Close()
+	})
+}
+
+// once is a listener to which one connection comes.
+func once(c net.Conn) net.Listener { return &single{c} }
+
+type single struct{ net.Conn }
+
+func (s *single) Accept() (net.Conn, error) {
+	c := s.Conn
+	if s.Conn = nil; c == nil {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (*single) Addr() net.Addr { return &net.TCPAddr{} }
+func (*single) Close() error   { return nil }
