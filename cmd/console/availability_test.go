@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -100,7 +101,7 @@ func makeDueBehind(t *testing.T, super *pgxpool.Pool, lock string, then func()) 
 // PostgreSQL is stopped and started again. The process stays, says so at every step, and goes on by itself.
 func TestDatabaseStoppedAndStarted(t *testing.T) {
 	t.Parallel()
-	dir := serverDir(t)
+	dir := filepath.Join(pgtest.Dir(t), "postgres")
 	server, err := pgtest.StartIn(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)

@@ -74,7 +74,7 @@ func TestDev(t *testing.T) {
 	t.Parallel()
 	t.Run("as this user", func(t *testing.T) {
 		t.Parallel()
-		testDev(t, serverDir(t), nil)
+		testDev(t, pgtest.Dir(t), nil)
 	})
 	t.Run("as an ordinary user", func(t *testing.T) {
 		t.Parallel()
@@ -86,7 +86,7 @@ func TestDev(t *testing.T) {
 			t.Fatal(err)
 		}
 		uid, gid := number(t, nobody.Uid), number(t, nobody.Gid)
-		dir := serverDir(t)
+		dir := pgtest.Dir(t)
 		if err := os.Chown(dir, uid, gid); err != nil {
 			t.Fatal(err)
 		}

@@ -222,20 +222,6 @@ func (p *replica) lines() func(yield func(string) bool) {
 	}
 }
 
-// serverDir is a directory that a database server's own user can reach.
-func serverDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "ql3-server-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
 // postgresBin hands the choice of a server on to `console dev`.
 func postgresBin() map[string]string {
 	return map[string]string{"CONSOLE_POSTGRES_BIN": os.Getenv(pgtest.BinVariable)}

@@ -127,7 +127,7 @@ func TestStopping(t *testing.T) {
 
 func TestWaitingForTheDatabase(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(serverDir(t), "postgres")
+	dir := filepath.Join(pgtest.Dir(t), "postgres")
 	server, err := pgtest.StartIn(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)

@@ -84,15 +84,7 @@ func TestOpenKeepsABadURLToItself(t *testing.T) {
 
 // One server of its own stops, and comes back as a standby.
 func TestStoppedServerAndStandby(t *testing.T) {
-	dir, err := os.MkdirTemp("", "ql3-pg-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil { // the server's user must pass through
-		t.Fatal(err)
-	}
-	dir = filepath.Join(dir, "postgres")
+	dir := filepath.Join(pgtest.Dir(t), "postgres")
 	start := func() *postgres.Server {
 		s, err := pgtest.StartIn(t.Context(), dir)
 		if err != nil {
@@ -117,7 +109,7 @@ func TestStoppedServerAndStandby(t *testing.T) {
 	}
 	server = start()
 	defer server.Stop()
-	err = pg.CheckServer(t.Context(), openPool(t, server))
+	err := pg.CheckServer(t.Context(), openPool(t, server))
 	says(t, "CheckServer(standby, by a pool)", err, "connect to the primary")
 	if !pg.Unavailable(err) {
 		t.Errorf("Unavailable(%v) = false on a standby", err)

@@ -55,20 +55,17 @@ func stopShared() {
 }
 
 func startShared() (*postgres.Server, error) {
-	dir, err := os.MkdirTemp("", "ql3-pgtest-")
+	dir, remove, err := makeDir()
 	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(dir, 0o755); err != nil { // the server's user must pass through
 		return nil, err
 	}
 	server, err := StartIn(context.Background(), filepath.Join(dir, "postgres"))
 	if err != nil {
-		os.RemoveAll(dir)
+		remove()
 		return nil, err
 	}
 	stopOnce.Lock()
-	stop = func() { server.Stop(); os.RemoveAll(dir) }
+	stop = func() { server.Stop(); remove() }
 	stopOnce.Unlock()
 	return server, Migrate(context.Background(), server, template)
 }
@@ -76,7 +73,8 @@ func startShared() (*postgres.Server, error) {
 // StartIn starts a server of its own in dir, for a test that stops, kills or reconfigures it.
 func StartIn(ctx context.Context, dir string) (*postgres.Server, error) {
 	return postgres.Start(ctx, postgres.Config{Dir: dir, Bin: os.Getenv(BinVariable), Log: os.Stderr,
-		Settings: map[string]string{"max_connections": "200", "log_min_messages": "panic", "max_prepared_transactions": "4"}})
+		Settings: map[string]string{"max_connections": "200", "log_min_messages": "panic", "max_prepared_transactions": "4",
+			"max_wal_size": "256MB"}})
 }
 
 // Migrate makes database on server with every role, and applies every migration.
