@@ -6,8 +6,8 @@
 // The walks (walks_*, build tag walks, `make e2e`) go through it in a real browser, signed in by real providers and behind
 // real proxies, which run with the very files that docs/sso.md gives.
 //
-// They hold every page, in both languages, to axe-core's rules at both ends of the widths and in both themes, to 60,000
-// bytes and six requests, and to standing still while updates arrive. `make screenshots` takes the pictures in docs/.
+// They hold every page to axe-core's rules in both languages, both themes and at both ends of the widths, each of them with
+// each other, to 60,000 bytes and six requests, and to standing still while updates arrive. `make screenshots` takes the pictures in docs/.
 //
 // The failovers (ha_*, build tag ha, `make ha`) take the primary away under two replicas, again and again. What they show
 // is in docs/proof.md.

@@ -19,7 +19,8 @@ import (
 )
 
 // walkPages opens every page there is, in both languages, and holds it to what every page must be: found fault with by
-// nobody, at any width, in either theme, and soon there. The pages are those named here and all that they lead to.
+// nobody, at either end of the widths, in either theme, and soon there. The pages are those named here and all that they
+// lead to.
 func walkPages(t *testing.T, w *world) {
 	st := developmentStation(t, w)
 	id := st.failed(t)
@@ -62,9 +63,9 @@ func (v *survey) all(t *testing.T, what string, paths ...string) {
 		paths = paths[1:]
 		t.Run(what+"page "+shape(path), func(t *testing.T) {
 			defer v.p.sends(nil)
-			for _, language := range languages {
+			for i, language := range languages {
 				v.open(t, path, language)
-				v.look(t, what+path, language)
+				v.look(t, what+path, language, i)
 			}
 		})
 		if what != "" {
@@ -173,32 +174,36 @@ func (p *tab) listen(hear func(any), do func()) {
 	p.mu.Unlock()
 }
 
-// look holds what the tab shows to the rules of axe-core, at both ends of the widths and in both themes.
-func (v *survey) look(t *testing.T, path, language string) {
+// look holds what the tab shows to the rules of axe-core, in both themes, each at one end of the widths: the wide one first
+// in the first language, the narrow one first in the second. So each language is seen in each theme and at each width, and
+// each theme at each width, in four looks and not eight.
+func (v *survey) look(t *testing.T, path, language string, turn int) {
 	t.Helper()
 	v.p.until("a page in "+language, func(view) bool { return v.p.holds(`document.documentElement.lang === ` + quoted(language)) })
 	v.p.do(chromedp.Evaluate[chromedp.Void](axe(t)))
-	for _, theme := range []string{"light", "dark"} {
+	for i, theme := range []string{"light", "dark"} {
+		width := widths[(i+turn)%len(widths)]
 		call(v.p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}})
-		for _, width := range []int64{1280, 375} {
-			v.p.wide(width)
-			name := fmt.Sprintf("%s %s %s %d", path, language, theme, width)
-			rules := styleRules
-			if theme == "light" && width == 1280 {
-				rules = allRules
-			}
-			for _, fault := range v.p.faults(t, rules) {
-				t.Errorf("%s: %s", name, fault)
-			}
-			if over := v.p.holds(`document.documentElement.scrollWidth > innerWidth`); over {
-				t.Errorf("%s: it is wider than the window", name)
-			}
-			v.p.keep(t, name)
+		v.p.wide(width)
+		name := fmt.Sprintf("%s %s %s %d", path, language, theme, width)
+		rules := styleRules
+		if i == 0 {
+			rules = allRules
 		}
+		for _, fault := range v.p.faults(t, rules) {
+			t.Errorf("%s: %s", name, fault)
+		}
+		if over := v.p.holds(`document.documentElement.scrollWidth > innerWidth`); over {
+			t.Errorf("%s: it is wider than the window", name)
+		}
+		v.p.keep(t, name)
 	}
-	v.p.wide(1280)
+	v.p.wide(widths[0])
 	call(v.p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{})
 }
+
+// widths are the ends between which a page is shown.
+var widths = []int64{1280, 375}
 
 // wide makes the tab so many pixels wide.
 func (p *tab) wide(width int64) {
