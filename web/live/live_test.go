@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -178,15 +179,17 @@ func TestReaderThatTricklesIsCutOff(t *testing.T) {
 			ended <- time.Since(began)
 		}))
 		io.WriteString(reader, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-		go func() {
+		var reading sync.WaitGroup
+		reading.Go(func() {
 			for _, err := reader.Read(make([]byte, 64)); err == nil; _, err = reader.Read(make([]byte, 64)) {
 				<-time.After(time.Second) // a whole event in two, and each within the time
 			}
-		}()
+		})
 		if took := <-ended; took != writeTime {
 			t.Errorf("a hundred events were sent for %v, want the reader cut off after %v", took, writeTime)
 		}
 		reader.Close()
+		reading.Wait()
 	})
 }
 
