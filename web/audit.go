@@ -133,11 +133,11 @@ func actionOptions(selected string) []templates.Option {
 	list := []templates.Option{{Text: text.Of("any")}}
 	known := selected == ""
 	for _, a := range auditActions {
-		list = append(list, option(a, text.Data(a), selected))
+		list = append(list, option(a, auditWord(a), selected))
 		known = known || a == selected
 	}
 	if !known {
-		list = append(list, option(selected, text.Data(visible(selected)), selected))
+		list = append(list, option(selected, auditWord(selected), selected))
 	}
 	return list
 }
@@ -156,7 +156,7 @@ var outcomeStatuses = map[policy.Outcome]templates.Status{
 }
 
 func (s *server) auditRow(e policy.AuditRecord, nowMS int64) templates.AuditRow {
-	row := templates.AuditRow{At: instant(e.CreatedAtMS, nowMS), Action: e.Action, Outcome: outcomeStatuses[e.Outcome], Reason: strings.ReplaceAll(string(e.Reason), "_", " "),
+	row := templates.AuditRow{At: instant(e.CreatedAtMS, nowMS), Name: auditWord(e.Action), Action: visible(e.Action), Outcome: outcomeStatuses[e.Outcome], Reason: auditReason(e.Reason), Word: visible(string(e.Reason)),
 		Actor: templates.Link{Text: text.Data(shorten(visible(e.Actor.Name), listName))}, From: text.Data(e.Actor.Peer), Project: e.ProjectID, Words: linked(e.Words), Facts: auditFacts(e)}
 	if e.Actor.UserID != nil {
 		row.Actor.URL = s.links.url(auditPath, url.Values{"user": {e.Actor.UserID.String()}})
@@ -167,7 +167,7 @@ func (s *server) auditRow(e policy.AuditRecord, nowMS int64) templates.AuditRow 
 	if e.RunID != nil {
 		row.Run = shortID(*e.RunID, s.links.run(*e.RunID))
 	}
-	if trigger, ok := e.Detail["trigger"].(string); ok {
+	if trigger := triggerOf(e); trigger != "" {
 		row.Trigger = templates.Link{Text: text.Data(shorten(visible(trigger), listName)), URL: s.links.schedule(e.ProjectID, trigger)}
 	}
 	if id, err := uuid.Parse(fmt.Sprint(e.Detail["batch"])); err == nil && e.Action != "run.batch" { // one that is not there
@@ -177,6 +177,12 @@ func (s *server) auditRow(e policy.AuditRecord, nowMS int64) templates.AuditRow 
 		row.Strength = text.Of("verified by %s", level)
 	}
 	return row
+}
+
+// triggerOf is the Trigger that an event is about, if it is about one.
+func triggerOf(e policy.AuditRecord) string {
+	name, _ := e.Detail["trigger"].(string)
+	return name
 }
 
 // auditFacts is the whole event, which never holds a secret, for who unfolds it.
@@ -211,7 +217,7 @@ func linked(reason string) []templates.Word {
 	return words
 }
 
-var auditColumns = []string{"at", "action", "outcome", "reason", "user", "issuer", "subject", "project", "run", "strength", "peer", "words", "detail"}
+var auditColumns = []string{"at", "action", "outcome", "reason", "user", "issuer", "subject", "project", "run", "trigger", "strength", "peer", "words", "detail"}
 
 // auditTable is every event that f lets through, for an export.
 func (s *server) auditTable(f policy.AuditFilter) func(context.Context) iter.Seq2[[]string, error] {
@@ -225,5 +231,5 @@ func (s *server) auditTable(f policy.AuditFilter) func(context.Context) iter.Seq
 
 func auditCells(e policy.AuditRecord) []string {
 	return []string{cellTime(&e.CreatedAtMS), e.Action, string(e.Outcome), string(e.Reason), e.Actor.Name, e.Actor.Issuer, e.Actor.Subject, e.ProjectID,
-		optional(e.RunID), string(e.Strength), e.Actor.Peer, e.Words, auditFacts(e)}
+		optional(e.RunID), triggerOf(e), string(e.Strength), e.Actor.Peer, e.Words, auditFacts(e)}
 }

@@ -2,7 +2,6 @@ package web
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -218,8 +217,8 @@ func events(list []run.Event, names map[string]string, nowMS int64) []templates.
 	var rows []templates.Event
 	for _, e := range list {
 		rows = append(rows, templates.Event{
-			Sequence: strconv.FormatInt(e.Sequence, 10), Type: e.Type, At: instant(e.CreatedAtMS, nowMS),
-			Offset: text.Of("+%s", duration(e.CreatedAtMS-list[0].CreatedAtMS)), Actor: text.Data(e.ActorType + " " + shorten(visible(cmp.Or(names[e.ActorID], e.ActorID)), listName)), Payload: facts(e.Payload),
+			Sequence: strconv.FormatInt(e.Sequence, 10), Name: eventWord(e.Type), Type: visible(e.Type), At: instant(e.CreatedAtMS, nowMS),
+			Offset: text.Of("+%s", duration(e.CreatedAtMS-list[0].CreatedAtMS)), Actor: eventActor(e, names), Payload: facts(e.Payload),
 		})
 	}
 	return rows

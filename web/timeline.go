@@ -144,7 +144,7 @@ func (s scale) line(name text.Text, kind string, list []lasting) templates.TimeL
 func withMarks(chart templates.Timeline, s scale, d run.Detail) templates.Timeline {
 	line := templates.TimeLine{Name: text.Of("Events"), Value: text.Data(count(len(d.Events), !d.EventsAreAll))}
 	for _, e := range d.Events {
-		m := templates.Mark{X: s.at(e.CreatedAtMS), Tone: eventTone(e.Type), Title: text.Of("%s +%s", e.Type, duration(max(e.CreatedAtMS-s.from, 0)))}
+		m := templates.Mark{X: s.at(e.CreatedAtMS), Tone: eventTone(e.Type), Title: text.Of("%s +%s", eventWord(e.Type), duration(max(e.CreatedAtMS-s.from, 0)))}
 		if n := len(line.Marks); n > 0 && line.Marks[n-1].X == m.X {
 			m.Title = text.Join(text.Of(", "), line.Marks[n-1].Title, m.Title)
 			line.Marks = line.Marks[:n-1]

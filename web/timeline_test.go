@@ -43,7 +43,7 @@ func TestTimelineIsToScale(t *testing.T) {
 			Attempts: []run.AttemptDetail{{StartedAtMS: new(int64(1500)), FinishedAtMS: new(int64(2000))}},
 			Events:   []run.Event{{Type: "run.created", CreatedAtMS: 1100}, {Type: "run.queued", CreatedAtMS: 1100}, {Type: "run.failed", CreatedAtMS: 2000}}}), 9000,
 			[]string{"Late 100 ms; late 0.00%+10.00%", "Waiting 400 ms; wait 10.00%+40.00%", "Running 500 ms; bad 50.00%+50.00%",
-				"Events 3; idle 10.00% (run.created +100 ms, run.queued +100 ms); bad 100.00% (run.failed +1 s)"}},
+				"Events 3; idle 10.00% (created +100 ms, queued +100 ms); bad 100.00% (failed +1 s)"}},
 		{"one that runs has room to grow", ended(run.Running, run.Detail{Summary: run.Summary{CreatedAtMS: 0, StartedAtMS: new(int64(1000))},
 			Attempts: []run.AttemptDetail{{StartedAtMS: new(int64(1000))}}}), 6000,
 			[]string{"Waiting 1 s; wait 0.00%+16.67%", "Running 5 s; run 16.67%+83.33%", "Events 0"}},

@@ -103,10 +103,12 @@ type Audit struct {
 // AuditRow is one event.
 type AuditRow struct {
 	At       Instant
-	Action   string
+	Name     text.Text // what was done, or tried
+	Action   string    // the same as a stable word
 	Outcome  Status
-	Reason   string
-	Actor    Link // to what else they did
+	Reason   text.Text // it was refused
+	Word     string    // the same as a stable word
+	Actor    Link      // to what else they did
 	From     text.Text
 	Project  string
 	Run      ID

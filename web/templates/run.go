@@ -44,7 +44,8 @@ type Attempt struct {
 // Event is one fact about a Run.
 type Event struct {
 	Sequence string
-	Type     string
+	Name     text.Text
+	Type     string // the stable word
 	At       Instant
 	Offset   text.Text // since the first Event
 	Actor    text.Text
