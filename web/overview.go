@@ -12,14 +12,12 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/run"
-	"github.com/qinglong/console/internal/runmgmt"
 	"github.com/qinglong/console/internal/scheduler"
 	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
 
 const (
-	failuresShown  = 6
 	attentionShown = 10
 	pausedShown    = 3
 	// lateMS is when a backlog is worth a sentence; below it, replicas are about to look.
@@ -35,10 +33,10 @@ type overviewFacts struct {
 	Backlog  scheduler.Backlog   `json:"backlog"`
 	Replicas []scheduler.Replica `json:"replicas"`
 	Claims   []scheduler.Held    `json:"claims"`
-	Failures []run.Summary       `json:"latestFailures"`
-	// Retries are the newest retry of each of those that has one.
-	Retries map[uuid.UUID]run.LaterRun `json:"retries"`
-	Next    []scheduler.Expected       `json:"nextHour"`
+	// Failures are the newest by Task, and Retries the newest retry of each Task's newest that has one.
+	Failures run.Incident               `json:"failuresByTask"`
+	Retries  map[uuid.UUID]run.LaterRun `json:"retries"`
+	Next     []scheduler.Expected       `json:"nextHour"`
 	// Attention are the Runs that nobody moves by itself, the longest waiting first; one more than are shown if there are more.
 	Attention []run.Attention   `json:"needAttention"`
 	Spells    []scheduler.Spell `json:"withoutReplica"` // of the last day, newest first
@@ -78,10 +76,10 @@ func (s *server) readOverview(ctx context.Context, v viewer) (f overviewFacts, e
 	if f.Claims, err = scheduler.Claims(ctx, s.DB, projects); err != nil {
 		return f, err
 	}
-	if f.Failures, err = run.LatestFailures(ctx, s.DB, projects, failuresShown); err != nil {
+	if f.Failures, err = run.LatestTroubles(ctx, s.DB, projects, failuresSeen, failuresShown); err != nil {
 		return f, err
 	}
-	if f.Retries, err = run.NewestRetries(ctx, s.DB, projects, idsOf(f.Failures)); err != nil {
+	if f.Retries, err = run.NewestRetries(ctx, s.DB, projects, newestOf(f.Failures)); err != nil {
 		return f, err
 	}
 	if f.Attention, err = run.NeedAttention(ctx, s.DB, projects, attentionShown+1); err != nil {
@@ -100,22 +98,18 @@ func (s *server) readOverview(ctx context.Context, v viewer) (f overviewFacts, e
 	return f, err
 }
 
-func idsOf(list []run.Summary) (ids []uuid.UUID) {
-	for _, r := range list {
-		ids = append(ids, r.ID)
-	}
-	return ids
-}
-
 func (s *server) overviewPage(c echo.Context, v viewer, f overviewFacts) templates.Overview {
 	now, m := v.nowMS, lastHour{endMS: hourEnd(v.nowMS), nowMS: v.nowMS}
 	page := templates.Overview{
 		Page: s.page(c, text.Of("Overview"), "/", now), Sentences: s.healthSentences(f), Facts: healthFacts(f),
 		Charts: []templates.Chart{m.lateness(f.Hour), m.backlog(f.Backlog), m.admissions(f.Hour), m.outcomes(f.Hour)}, Upcoming: s.upcoming(f.Next, now),
-		Failures: s.failures(v, f, now), AllFailures: s.links.runs("status", spelled(run.Failures())), Replicas: replicas(f, now), Claims: s.claims(f.Claims, now),
+		Failures: s.failures(v, f), AllFailures: s.links.runs("status", spelled(run.Failures())), ByTask: s.links.runs("group", "task"), Replicas: replicas(f, now), Claims: s.claims(f.Claims, now),
 		NoFailures: templates.Empty{Why: text.Of("No Run has failed."), What: text.Of("Runs that fail, time out or are lost appear here.")},
 		NoReplicas: templates.Empty{Why: text.Of("No replica has run within a day."), What: text.Of("Start one with console serve; until then nothing is admitted.")},
 		NoClaims:   templates.Empty{Why: text.Of("No claim is held."), What: text.Of("A claim lasts only while a replica decides a due Schedule.")},
+	}
+	if f.Failures.More {
+		page.MoreFailures = text.Of("Of the newest %s failures.", failuresSeen)
 	}
 	page.Spells, page.MoreSpells = spells(slices.All(f.Spells), now, spellsShown)
 	for _, a := range f.Attention[:min(len(f.Attention), attentionShown)] {
@@ -127,20 +121,6 @@ func (s *server) overviewPage(c echo.Context, v viewer, f overviewFacts) templat
 		page.MoreOfThem = text.Of("And more: these are the %s that wait longest.", attentionShown)
 	}
 	return page
-}
-
-// failures are the latest, each with what became of it since or may be done about it.
-func (s *server) failures(v viewer, f overviewFacts, nowMS int64) (rows []templates.FailureRow) {
-	for _, r := range f.Failures {
-		row := templates.FailureRow{RunRow: s.runRow(r, nowMS)}
-		if x, ok := f.Retries[r.ID]; ok {
-			row.Retried, row.RetryStatus = shortID(x.ID, s.links.run(x.ID)), runStatuses[x.Status]
-		} else if s.Runs != nil && s.StepUp != nil && runmgmt.InState(retrying.action, r.Status) == nil && v.access.Decide(r.ProjectID, retrying.action).Allowed {
-			row.Retry = templates.Link{Text: retrying.say.link, URL: s.links.deed(retrying, r.ID)}
-		}
-		rows = append(rows, row)
-	}
-	return rows
 }
 
 // healthSentences say how it stands: what is broken comes first.

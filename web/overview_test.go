@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/run/runtest"
 )
 
@@ -78,5 +80,38 @@ func TestLostRunSaysWhatToDo(t *testing.T) {
 	}
 	if strings.Contains(page, "<script>alert") {
 		t.Error("a worker's name comes through as markup")
+	}
+}
+
+// What failed of late is grouped by Task, says how much of it was answered, and leads to the view of that Task.
+func TestOverviewGroupsFailuresByTask(t *testing.T) {
+	o := newOperator(t, policy.Operator, "ops")
+	row := func() string {
+		_, after, _ := strings.Cut(o.get("/").body, `<tr data-row="ops/report"`)
+		row, _, _ := strings.Cut(after, "</tr>")
+		return row
+	}
+	has := func(what string, wants ...string) {
+		t.Helper()
+		for _, want := range wants {
+			if r := row(); !strings.Contains(r, want) {
+				t.Errorf("%s: the row does not have %s:\n%s", what, want, r)
+			}
+		}
+	}
+	source := "/runs/" + o.failed.String()
+	has("one failure", "1 failure</b>", `href="/runs?group=task&amp;project=ops&amp;task=report"`, "&lt;script&gt;alert(1)", `href="`+source+`"`, "not retried", `class="btn" href="`+source+`/retry"`)
+	first := o.retriesRun(source)
+	has("a retry that failed too", "2 failures</b>", "1 of 2 retried", `href="`+first+`"`, `class="btn" href="`+first+`/retry"`)
+	runtest.Admit(t, o.Database, "ops", "nightly", o.nowMS+1, o.nowMS+1)
+	runtest.Execute(t, o.Database, run.Outcome{Status: run.Failed, ExitCode: new(1)})
+	has("two that nobody answered", "3 failures</b>", "1 of 3 retried", `href="/batches/new?action=retry&amp;project=ops&amp;since=`)
+	for _, body := range []string{get(t, elsewhere(t, o.Database), "/").body, get(t, elsewhere(t, o.Database), "/", "Accept", "application/json").body} {
+		if strings.Contains(body, "report") {
+			t.Errorf("who may not see the Task is told of its failures:\n%s", body)
+		}
+	}
+	if body := get(t, o.handler(), "/", "Accept", "application/json").body; !strings.Contains(body, `"failuresByTask"`) || !strings.Contains(body, `"retried": 1`) {
+		t.Errorf("the JSON does not count what was retried:\n%s", body)
 	}
 }

@@ -142,7 +142,7 @@ func overviewReadings() []reading {
 			return err
 		}},
 		{"overview, failures", func(ctx context.Context, q pg.Querier, s sight) error {
-			_, err := run.LatestFailures(ctx, q, s.projects, 10)
+			_, err := run.LatestTroubles(ctx, q, s.projects, 60, 6)
 			return err
 		}},
 		{"overview, attention", func(ctx context.Context, q pg.Querier, s sight) error {

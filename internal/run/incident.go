@@ -70,12 +70,28 @@ SELECT t.project_id, t.task_id, t.failed, t.timed_out, t.lost, t.retried,
     f.id, f.task_name, f.status, f.error_code, f.error_summary, f.created_at_ms, n.id, n.task_name, n.status, n.error_code, n.error_summary, n.created_at_ms,
     (SELECT count(*) > %d OR bool_or(cut) FROM seen)
 FROM tasks t JOIN runs f ON f.id = t.first JOIN runs n ON n.id = t.newest
-ORDER BY t.failed + t.timed_out + t.lost DESC, n.created_at_ms DESC, t.project_id, t.task_id LIMIT %d`
+ORDER BY %s LIMIT %d`
+
+const (
+	mostFirst   = "t.failed + t.timed_out + t.lost DESC, n.created_at_ms DESC, t.project_id, t.task_id"
+	newestFirst = "n.created_at_ms DESC, n.id DESC"
+)
 
 // ReadIncident groups the newest failures that match f, whose Statuses are [Troubles] unless it names some, by Task. It
 // looks at no more than [IncidentCap] of them.
 func ReadIncident(ctx context.Context, q pg.Querier, f Filter) (i Incident, err error) {
 	defer pg.Wrap(&err, "run.ReadIncident(%d projects)", len(f.Projects))
+	return readIncident(ctx, q, f, IncidentCap, mostFirst, incidentTasks)
+}
+
+// LatestTroubles groups the newest most failures of projects by Task, the Task of the newest failure first, and returns n
+// Tasks at most.
+func LatestTroubles(ctx context.Context, q pg.Querier, projects []string, most, n int) (_ Incident, err error) {
+	defer pg.Wrap(&err, "run.LatestTroubles(%d projects)", len(projects))
+	return readIncident(ctx, q, Filter{Projects: projects}, most, newestFirst, n)
+}
+
+func readIncident(ctx context.Context, q pg.Querier, f Filter, most int, order string, tasks int) (i Incident, err error) {
 	i.Tasks = []Trouble{}
 	if len(f.Statuses) == 0 {
 		f.Statuses = Troubles()
@@ -88,7 +104,7 @@ func ReadIncident(ctx context.Context, q pg.Querier, f Filter) (i Incident, err 
 	if len(walks) == 0 {
 		return i, nil
 	}
-	sql := fmt.Sprintf(incidentSQL, s.listSQL(walks, nil, false, IncidentCap+1), IncidentCap, IncidentCap, incidentTasks+1)
+	sql := fmt.Sprintf(incidentSQL, s.listSQL(walks, nil, false, most+1), most, most, order, tasks+1)
 	rows, err := q.Query(ctx, sql, s.args...)
 	if err != nil {
 		return i, err
@@ -97,8 +113,8 @@ func ReadIncident(ctx context.Context, q pg.Querier, f Filter) (i Incident, err 
 		fields := append([]any{&t.ProjectID, &t.TaskID, &t.Failed, &t.TimedOut, &t.Lost, &t.Retried}, t.First.fields()...)
 		return t, row.Scan(append(append(fields, t.Newest.fields()...), &i.More)...)
 	})
-	if len(i.Tasks) > incidentTasks {
-		i.Tasks, i.More = i.Tasks[:incidentTasks], true
+	if len(i.Tasks) > tasks {
+		i.Tasks, i.More = i.Tasks[:tasks], true
 	}
 	return i, err
 }

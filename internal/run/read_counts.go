@@ -93,9 +93,3 @@ func (h *Hour) add(status Status, minute, n, occurrences int) {
 
 // Failures are the statuses of a Run that has not done what it was for, and of whose stop nobody said so.
 func Failures() []Status { return []Status{Failed, TimedOut, Lost} }
-
-// LatestFailures returns the n newest Runs of projects that failed, timed out or were lost.
-func LatestFailures(ctx context.Context, q pg.Querier, projects []string, n int) ([]Summary, error) {
-	page, err := List(ctx, q, Filter{Projects: projects, Statuses: Failures()}, nil, n)
-	return page.Runs, err
-}

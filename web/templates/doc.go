@@ -104,29 +104,36 @@ type Option struct {
 // Overview is the home page.
 type Overview struct {
 	Page
-	Sentences   []Sentence
-	Facts       []Fact
-	Charts      []Chart // of the last hour
-	Upcoming    Axis
-	Spells      []Spell
-	MoreSpells  text.Text
-	Attention   []RunRow // their reason is why they need it
-	MoreOfThem  text.Text
-	Failures    []FailureRow
-	AllFailures string
-	NoFailures  Empty
-	Replicas    []Replica
-	NoReplicas  Empty
-	Claims      []Claim
-	NoClaims    Empty
+	Sentences    []Sentence
+	Facts        []Fact
+	Charts       []Chart // of the last hour
+	Upcoming     Axis
+	Spells       []Spell
+	MoreSpells   text.Text
+	Attention    []RunRow // their reason is why they need it
+	MoreOfThem   text.Text
+	Failures     []FailureRow
+	AllFailures  string
+	ByTask       string    // the same, and older ones, by Task
+	MoreFailures text.Text // says that not all were looked at
+	NoFailures   Empty
+	Replicas     []Replica
+	NoReplicas   Empty
+	Claims       []Claim
+	NoClaims     Empty
 }
 
-// FailureRow is a Run that did not succeed, and either its newest retry or the way to one.
+// FailureRow is what went wrong with one Task of late, and what became of it or the way to a retry.
 type FailureRow struct {
-	RunRow
-	Retried     ID
+	Key         string
+	Task        Link
+	Project     string
+	Total       text.Text
+	Newest      FailureOf
+	Answered    text.Text // how many were retried since
+	Retried     ID        // the newest retry of the newest one
 	RetryStatus Status
-	Retry       Link
+	Answer      Link
 }
 
 // Axis is a line of instants to come.
