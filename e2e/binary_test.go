@@ -60,9 +60,6 @@ const clockShift = "E2E_CLOCK_SHIFT"
 // the monotonic clock. This way every line of the console is the real one, it has no seam for tests, and the monotonic
 // clock, which a wrong wall clock leaves alone, stays right.
 func shiftedClock() (overlay string, err error) {
-	if err := mkdirOnce(); err != nil {
-		return "", err
-	}
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
 		return "", err
@@ -76,16 +73,31 @@ func shiftedClock() (overlay string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", original, err)
 	}
-	replacement := filepath.Join(binaries, "time.go")
-	replace, err := json.Marshal(map[string]map[string]string{"Replace": {original: replacement}})
+	return writeOverlay("shifted", map[string]string{original: text})
+}
+
+// writeOverlay makes an overlay for the go command in which the files, by absolute path, hold these texts.
+func writeOverlay(name string, files map[string]string) (overlay string, err error) {
+	if err := mkdirOnce(); err != nil {
+		return "", err
+	}
+	dir := filepath.Join(binaries, name+".overlay")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return "", err
+	}
+	replace := map[string]string{}
+	for path, text := range files {
+		replace[path] = filepath.Join(dir, filepath.Base(path))
+		if err := os.WriteFile(replace[path], []byte(text), 0o644); err != nil {
+			return "", err
+		}
+	}
+	content, err := json.Marshal(map[string]map[string]string{"Replace": replace})
 	if err != nil {
 		return "", err
 	}
-	if err := os.WriteFile(replacement, []byte(text), 0o644); err != nil {
-		return "", err
-	}
-	overlay = filepath.Join(binaries, "overlay.json")
-	return overlay, os.WriteFile(overlay, replace, 0o644)
+	overlay = filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, content, 0o644)
 }
 
 // shiftNow changes time.Now in the source of package time.

@@ -154,6 +154,8 @@ var violations = map[string]struct {
 	"schedule_event_range_is_whole":        {sql: `UPDATE schedule_events SET first_at_ms = 6, last_at_ms = 5`},
 	"replica_id_bounded":                   {sql: `UPDATE replicas SET id = ''`},
 	"replica_tick_in_order":                {sql: `UPDATE replicas SET last_tick_at_ms = 9`},
+	"replica_schema_positive":              {sql: `UPDATE replicas SET schema_version = 0`},
+	"schema_floor_is_not_above":            {sql: `UPDATE schema_floors SET floor = version + 1`},
 }
 
 // checksOf lists the CHECKs, by name, of the tables that [goodRows] has a row in. Tables of later files are tested beside
@@ -168,7 +170,7 @@ func checksOf(t *testing.T, conn *pgx.Conn) map[string]string {
 }
 
 var definedTables = []string{"projects", "task_definitions", "task_definition_revisions", "task_execution_revisions", "triggers",
-	"trigger_revisions", "runs", "run_attempts", "run_events", "run_retry_policies", "trigger_schedules", "trigger_pauses", "run_batches", "run_batch_items", "schedule_events", "replicas"}
+	"trigger_revisions", "runs", "run_attempts", "run_events", "run_retry_policies", "trigger_schedules", "trigger_pauses", "run_batches", "run_batch_items", "schedule_events", "replicas", "schema_floors"}
 
 // A CHECK without a case fails, so a new one brings its own.
 func TestEveryCheckRefusesWhatItNames(t *testing.T) {

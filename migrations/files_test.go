@@ -18,9 +18,16 @@ import (
 
 var fileForm = regexp.MustCompile(`^(\d{5})_[a-z][a-z0-9_]*\.sql$`)
 
-// badFiles says what is wrong with the migrations in files: a number twice or left out, no Up, no Down, or nothing in it.
+// firstFloor is the first file that says which consoles its schema takes.
+const firstFloor = 9
+
+var floorRow = regexp.MustCompile(`(?m)^INSERT INTO ql3\.schema_floors \(version, floor\) VALUES \((\d+), (\d+)\);$`)
+
+// badFiles says what is wrong with the migrations in files: a number twice or left out, no Up, no Down, or nothing in it,
+// no floor, another's, or one that is lower than before.
 func badFiles(files fs.FS) (wrong []string) {
 	names, _ := fs.Glob(files, "*")
+	floor := 0
 	for i, name := range names {
 		m := fileForm.FindStringSubmatch(name)
 		if m == nil {
@@ -38,6 +45,21 @@ func badFiles(files fs.FS) (wrong []string) {
 				wrong = append(wrong, name+" has no "+part)
 			}
 		}
+		if i+1 < firstFloor {
+			continue
+		}
+		row := floorRow.FindStringSubmatch(up)
+		if row == nil || row[1] != strconv.Itoa(i+1) {
+			wrong = append(wrong, name+" does not say from which schema on consoles work on its own")
+			continue
+		}
+		last := floor
+		if floor, _ = strconv.Atoi(row[2]); floor < last {
+			wrong = append(wrong, fmt.Sprintf("%s lowers the floor from %d to %d", name, last, floor))
+		}
+		if !strings.Contains(down, "schema_floors") {
+			wrong = append(wrong, name+" leaves its floor behind when it is undone")
+		}
 	}
 	slices.SortFunc(wrong, cmp.Compare)
 	return wrong
@@ -52,11 +74,27 @@ func TestFilesAreNumberedPairs(t *testing.T) {
 func TestBadFilesAreFound(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	good := file("-- +goose Up\nCREATE TABLE t ();\n-- +goose Down\nDROP TABLE t;\n")
+	// nine files, and a tenth that says what it is told to
+	ten := func(up, down string) fstest.MapFS {
+		m := fstest.MapFS{"00009_i.sql": file("-- +goose Up\nINSERT INTO ql3.schema_floors (version, floor) VALUES (9, 9);\n-- +goose Down\nDROP TABLE schema_floors;\n"),
+			"00010_j.sql": file("-- +goose Up\nSELECT 1;\n" + up + "\n-- +goose Down\n" + down + "\n")}
+		for i := range 8 {
+			m[fmt.Sprintf("%05d_%c.sql", i+1, 'a'+i)] = good
+		}
+		return m
+	}
+	const undo = "DELETE FROM ql3.schema_floors WHERE version = 10;"
 	tests := []struct {
 		name  string
 		files fstest.MapFS
 		want  []string
 	}{
+		{"a floor", ten("INSERT INTO ql3.schema_floors (version, floor) VALUES (10, 9);", undo), nil},
+		{"a floor that rises", ten("INSERT INTO ql3.schema_floors (version, floor) VALUES (10, 10);", undo), nil},
+		{"no floor", ten("", undo), []string{"00010_j.sql does not say from which schema on consoles work on its own"}},
+		{"another's floor", ten("INSERT INTO ql3.schema_floors (version, floor) VALUES (11, 9);", undo), []string{"00010_j.sql does not say from which schema on consoles work on its own"}},
+		{"a floor that falls", ten("INSERT INTO ql3.schema_floors (version, floor) VALUES (10, 8);", undo), []string{"00010_j.sql lowers the floor from 9 to 8"}},
+		{"a floor that stays", ten("INSERT INTO ql3.schema_floors (version, floor) VALUES (10, 9);", "SELECT 1;"), []string{"00010_j.sql leaves its floor behind when it is undone"}},
 		{"good", fstest.MapFS{"00001_a.sql": good, "00002_b.sql": good}, nil},
 		{"a number twice", fstest.MapFS{"00001_a.sql": good, "00001_b.sql": good}, []string{"00001_b.sql has number 1, want 2"}},
 		{"a number left out", fstest.MapFS{"00001_a.sql": good, "00003_b.sql": good}, []string{"00003_b.sql has number 3, want 2"}},

@@ -8,7 +8,6 @@ import (
 	"os"
 
 	"github.com/qinglong/console/internal/catalog"
-	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/migrations"
 )
 
@@ -28,7 +27,7 @@ func (c applyCmd) Run(ctx context.Context, e env) error {
 		return err
 	}
 	defer pool.Close()
-	if err := pg.CheckSchema(ctx, pool, migrations.VersionTable, migrations.Latest()); err != nil {
+	if err := builtFor().Check(ctx, pool); err != nil {
 		return err
 	}
 	changes, err := catalog.Apply(ctx, pool, manifest, catalog.Options{DryRun: c.DryRun})

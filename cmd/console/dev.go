@@ -17,6 +17,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/qinglong/console/internal/catalog"
 	"github.com/qinglong/console/internal/dev/executor"
 	"github.com/qinglong/console/internal/dev/idp"
@@ -134,7 +136,13 @@ func prepare(ctx context.Context, server *postgres.Server) (databases, error) {
 	if err := bootstrap(ctx, server.URL(server.Superuser(), devDatabase), sql); err != nil {
 		return nil, err
 	}
-	err = withMigrations(ctx, urls, func(m *pg.Migrations) error { _, err := m.Up(ctx); return err })
+	err = withMigrations(ctx, urls, func(pool *pgxpool.Pool, m *pg.Migrations) error {
+		_, err := knownSchema(ctx, pool)
+		if err == nil {
+			_, err = m.Up(ctx)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

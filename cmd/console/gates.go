@@ -56,11 +56,15 @@ const (
 func gatesOf(role string, pool *pgxpool.Pool) []gate {
 	return []gate{
 		{gateServer, "writable primary for " + role, func(ctx context.Context) error { return pg.CheckServer(ctx, pool) }},
-		{gateSchema, "schema version for " + role, func(ctx context.Context) error {
-			return pg.CheckSchema(ctx, pool, migrations.VersionTable, migrations.Latest())
-		}},
+		{gateSchema, "schema version for " + role, func(ctx context.Context) error { return builtFor().Check(ctx, pool) }},
 		{gatePrivileges, "privileges of " + role, func(ctx context.Context) error { return checkPrivileges(ctx, role, pool) }},
 	}
+}
+
+// builtFor is the schema that this build knows.
+func builtFor() pg.Schema {
+	return pg.Schema{Name: migrations.Schema, Version: migrations.Latest(), VersionTable: migrations.VersionTable,
+		FloorTable: migrations.FloorTable, Objects: migrations.Objects()}
 }
 
 // checkPrivileges compares the whole matrix, except the owner's: it may do everything.
@@ -68,7 +72,7 @@ func checkPrivileges(ctx context.Context, role string, pool *pgxpool.Pool) error
 	if role == migrations.RoleMigration {
 		return nil
 	}
-	return pg.CheckPrivileges(ctx, pool, migrations.Schema, role, migrations.Privileges(role))
+	return builtFor().CheckPrivileges(ctx, pool, role, migrations.Privileges(role))
 }
 
 type checkCmd struct {
@@ -81,7 +85,8 @@ type checkCmd struct {
 func (c checkCmd) Run(ctx context.Context, e env) error {
 	who, whoErr := c.identityFlags.check(e.getenv, false)
 	urls, urlsErr := readDatabases(e.getenv)
-	if err := errors.Join(whoErr, urlsErr); err != nil {
+	err := errors.Join(whoErr, urlsErr)
+	if err != nil {
 		return usageError{err}
 	}
 	if err := c.printIdentity(e.stdout, who); err != nil {
@@ -100,7 +105,22 @@ func (c checkCmd) Run(ctx context.Context, e env) error {
 		defer pool.Close()
 		pools[v.role] = pool
 	}
-	return passAll(ctx, e, gates(pools))
+	err = passAll(ctx, e, gates(pools))
+	for _, role := range []string{migrations.RoleConsole, migrations.RoleRuntime, migrations.RoleMigration} { // who may read it
+		if pool := pools[role]; pool != nil && err == nil {
+			return noteSchema(ctx, e.stdout, pool)
+		}
+	}
+	return err
+}
+
+// noteSchema says for whom the schema is, and who works on it.
+func noteSchema(ctx context.Context, w io.Writer, pool *pgxpool.Pool) error {
+	lines, err := describeSchema(ctx, pool)
+	for _, l := range lines {
+		fmt.Fprintf(w, "note  %s\n", l)
+	}
+	return err
 }
 
 // printIdentity says what of the console is on, and what to know about it.

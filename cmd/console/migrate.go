@@ -6,8 +6,10 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/qinglong/console/internal/pg"
+	"github.com/qinglong/console/internal/scheduler"
 	"github.com/qinglong/console/migrations"
 )
 
@@ -15,7 +17,7 @@ type migrateCmd struct {
 	Bootstrap bootstrapCmd `cmd:"" help:"Once, as superuser: make the roles, the schema and the version table, or print the SQL for it."`
 	Up        upCmd        `cmd:"" help:"Apply every migration the database does not have."`
 	Down      downCmd      `cmd:"" help:"Undo the newest migration. Data of its tables is lost."`
-	Status    statusCmd    `cmd:"" help:"List the migrations and which are applied."`
+	Status    statusCmd    `cmd:"" help:"List the migrations and which are applied, which consoles the schema takes, and which run."`
 }
 
 type bootstrapCmd struct {
@@ -79,53 +81,72 @@ func bootstrap(ctx context.Context, superuserURL, sql string) error {
 }
 
 // withMigrations runs fn as the schema's owner.
-func withMigrations(ctx context.Context, urls databases, fn func(*pg.Migrations) error) error {
+func withMigrations(ctx context.Context, urls databases, fn func(*pgxpool.Pool, *pg.Migrations) error) error {
 	pool, err := urls.open(ctx, migrations.RoleMigration, nil)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	if version, err := pg.SchemaVersion(ctx, pool, migrations.VersionTable); err != nil {
-		return err
-	} else if version > migrations.Latest() {
-		return fmt.Errorf("the schema is at version %d, this console knows %d; run a newer console", version, migrations.Latest())
-	}
 	m, err := pg.OpenMigrations(pool, migrations.Files(), migrations.VersionTable)
 	if err != nil {
 		return err
 	}
-	return errors.Join(fn(m), m.Close())
+	return errors.Join(fn(pool, m), m.Close())
 }
 
-type upCmd struct{}
+// knownSchema reads the schema's version, which must be one that this console knows.
+func knownSchema(ctx context.Context, pool *pgxpool.Pool) (int64, error) {
+	version, err := pg.SchemaVersion(ctx, pool, migrations.VersionTable)
+	if err == nil && version > migrations.Latest() {
+		err = fmt.Errorf("the schema is at version %d, this console knows %d; run a newer console", version, migrations.Latest())
+	}
+	return version, err
+}
+
+type upCmd struct{ replicaFlags }
 
 // Run applies what is missing and names each file.
-func (upCmd) Run(ctx context.Context, e env) error {
+func (c upCmd) Run(ctx context.Context, e env) error {
 	urls, err := readDatabases(e.getenv)
 	if err != nil {
 		return err
 	}
-	return withMigrations(ctx, urls, func(m *pg.Migrations) error {
+	return withMigrations(ctx, urls, func(pool *pgxpool.Pool, m *pg.Migrations) error {
+		version, err := knownSchema(ctx, pool)
+		if err != nil {
+			return err
+		}
+		if version == migrations.Latest() {
+			_, err := fmt.Fprintln(e.stdout, "nothing to apply")
+			return err
+		}
+		if err := c.makeRoom(ctx, e.stdout, pool, func(r scheduler.Running) bool { return r.Below(migrations.Floor()) }); err != nil {
+			return err
+		}
 		files, err := m.Up(ctx)
 		for _, f := range files {
 			fmt.Fprintln(e.stdout, "applied", f)
-		}
-		if err == nil && len(files) == 0 {
-			fmt.Fprintln(e.stdout, "nothing to apply")
 		}
 		return err
 	})
 }
 
-type downCmd struct{}
+type downCmd struct{ replicaFlags }
 
 // Run undoes one migration.
-func (downCmd) Run(ctx context.Context, e env) error {
+func (c downCmd) Run(ctx context.Context, e env) error {
 	urls, err := readDatabases(e.getenv)
 	if err != nil {
 		return err
 	}
-	return withMigrations(ctx, urls, func(m *pg.Migrations) error {
+	return withMigrations(ctx, urls, func(pool *pgxpool.Pool, m *pg.Migrations) error {
+		version, err := knownSchema(ctx, pool)
+		if err != nil {
+			return err
+		}
+		if err := c.makeRoom(ctx, e.stdout, pool, func(r scheduler.Running) bool { return !r.Below(version) || r.Schema == nil }); err != nil {
+			return err
+		}
 		file, err := m.Down(ctx)
 		if err != nil {
 			return err
@@ -141,13 +162,13 @@ func (downCmd) Run(ctx context.Context, e env) error {
 
 type statusCmd struct{}
 
-// Run lists every migration.
+// Run lists every migration that this console knows, and who works on the schema.
 func (statusCmd) Run(ctx context.Context, e env) error {
 	urls, err := readDatabases(e.getenv)
 	if err != nil {
 		return err
 	}
-	return withMigrations(ctx, urls, func(m *pg.Migrations) error {
+	return withMigrations(ctx, urls, func(pool *pgxpool.Pool, m *pg.Migrations) error {
 		list, err := m.Status(ctx)
 		for _, f := range list {
 			state := "pending"
@@ -155,6 +176,13 @@ func (statusCmd) Run(ctx context.Context, e env) error {
 				state = "applied"
 			}
 			fmt.Fprintf(e.stdout, "%-8s %s\n", state, f.File)
+		}
+		if err != nil {
+			return err
+		}
+		lines, err := describeSchema(ctx, pool)
+		for _, l := range lines {
+			fmt.Fprintln(e.stdout, l)
 		}
 		return err
 	})

@@ -78,7 +78,7 @@ func newServer(ctx context.Context, settings scheduler.Settings, urls databases,
 		return nil, err
 	}
 	s.hints = pg.NewHints(s.runtime, pg.ChangesChannel)
-	s.scheduler, err = scheduler.New(scheduler.Config{Pool: s.runtime, Replica: s.replica, Version: version, Settings: settings,
+	s.scheduler, err = scheduler.New(scheduler.Config{Pool: s.runtime, Replica: s.replica, Version: version, Schema: builtFor(), Settings: settings,
 		Metrics: scheduler.NewMetrics(s.registry), Log: log, Lost: s.suspect, Hints: s.hints})
 	if err != nil {
 		s.close()
@@ -220,7 +220,7 @@ func (s *server) admit(ctx context.Context) error {
 	case <-ctx.Done():
 		s.withdraw(errors.New("stopping"))
 	case err := <-s.lost:
-		s.withdraw(fmt.Errorf("the database is lost: %w", err))
+		s.withdraw(fmt.Errorf("the database is lost, or no longer as it was: %w", err))
 		s.losses.Inc()
 		s.log.WarnContext(ctx, "admission withdrawn", "reason", err)
 	}

@@ -17,6 +17,7 @@ var sections = []section{
 	{"The commit", commits},
 	{"A lost answer", settling},
 	{"Decide and drain", deciding},
+	{"Old and new side by side", upgrading},
 	{"Publish, archive, pause", publishing},
 	{"The Run and its Attempt", runs},
 	{"Facts that only the database keeps", facts},
@@ -164,6 +165,6 @@ var deciding = slices.Concat(
 	),
 	in("cmd/console/server.go", "", "",
 		mutation{what: "withdrawing admission before the drain", from: `s.withdraw(errors.New("stopping"))`, to: "", test: "TestStopping"},
-		mutation{what: "withdrawing admission when the database is lost", from: `s.withdraw(fmt.Errorf("the database is lost: %w", err))`, to: "_ = err", test: "TestAdmissionEndsBeforeTheDrain"},
+		mutation{what: "withdrawing admission when the database is lost", from: `s.withdraw(fmt.Errorf("the database is lost, or no longer as it was: %w", err))`, to: "_ = err", test: "TestAdmissionEndsBeforeTheDrain"},
 		mutation{what: "passing the gates", from: "if err := g.pass(ctx); err != nil {\n\t\t\treturn fmt.Errorf(\"%s: %w\", g.name, err)", to: "if err := g.pass(ctx); false {\n\t\t\treturn fmt.Errorf(\"%s: %w\", g.name, err)", test: "TestPrivilegesGateReadiness"},
 	))

@@ -32,16 +32,49 @@ func CheckServer(ctx context.Context, q Querier) error {
 	return nil
 }
 
-// CheckSchema reports whether the database has exactly the migrations up to want.
-func CheckSchema(ctx context.Context, q Querier, versionTable string, want int64) error {
-	got, err := SchemaVersion(ctx, q, versionTable)
+// A Schema is what a program was built for, and where the database says what it has.
+type Schema struct {
+	Name         string
+	Version      int64  // of the newest migration that the program knows
+	VersionTable string // goose's
+	FloorTable   string // version, floor: on that version, programs built for floor or later work
+	// Objects are what that version holds: "table", "table.column", "function(types)", "sequence name". What else a newer
+	// one holds is no business of this program's.
+	Objects []string
+}
+
+// Check reports whether the program works on the schema that is there: on its own, and on a newer one that still takes
+// it. It never works on an older one.
+func (s Schema) Check(ctx context.Context, q Querier) error {
+	got, err := SchemaVersion(ctx, q, s.VersionTable)
 	switch {
 	case err != nil:
 		return err
-	case got < want:
-		return fmt.Errorf("the schema is at version %d, this console needs %d; run: console migrate up", got, want)
-	case got > want:
-		return fmt.Errorf("the schema is at version %d, this console knows %d; run a newer console", got, want)
+	case got == s.Version:
+		return nil
+	case got < s.Version:
+		return fmt.Errorf("the schema is at version %d, this console needs %d; run: console migrate up", got, s.Version)
+	}
+	floor, err := SchemaFloor(ctx, q, s.FloorTable)
+	if err != nil {
+		return err
+	}
+	return s.Takes(floor)
+}
+
+// Takes reports whether a schema of that floor takes the program.
+func (s Schema) Takes(floor int64) error {
+	if floor > s.Version {
+		return fmt.Errorf("the schema takes consoles that were built for version %d or later, this one was built for %d; run a newer console", floor, s.Version)
 	}
 	return nil
+}
+
+// SchemaFloor reads the oldest version whose programs still work, as any role may.
+func SchemaFloor(ctx context.Context, q Querier, floorTable string) (int64, error) {
+	var floor int64
+	if err := q.QueryRow(ctx, "SELECT max(floor) FROM "+floorTable).Scan(&floor); err != nil {
+		return 0, fmt.Errorf("read %s: %w", floorTable, err)
+	}
+	return floor, nil
 }

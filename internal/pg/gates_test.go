@@ -2,6 +2,7 @@ package pg_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,15 +50,34 @@ func TestCheckServer(t *testing.T) {
 
 func TestCheckSchema(t *testing.T) {
 	d := pgtest.New(t)
-	pool := d.Pool(t, migrations.RoleConsole)
-	latest := migrations.Latest()
-	check := func(want int64) error { return pg.CheckSchema(t.Context(), pool, migrations.VersionTable, want) }
-	if err := check(latest); err != nil {
-		t.Errorf("CheckSchema(%d) = %v", latest, err)
+	pool, latest := d.Pool(t, migrations.RoleConsole), migrations.Latest()
+	check := func(version int64) error {
+		s := built()
+		s.Version = version
+		return s.Check(t.Context(), pool)
 	}
-	says(t, "CheckSchema(one more)", check(latest+1), "console migrate up")
-	says(t, "CheckSchema(one less)", check(latest-1), "run a newer console")
-	says(t, "CheckSchema(no table)", pg.CheckSchema(t.Context(), pool, "ql3.nowhere", latest), "ql3.nowhere", "42P01")
+	if err := check(latest); err != nil {
+		t.Errorf("Check on its own schema = %v", err)
+	}
+	says(t, "Check on an older schema", check(latest+1), "console migrate up")
+	pgtest.Exec(t, d.Super(t), `INSERT INTO ql3.schema_floors VALUES ($1 + 1, $1)`, latest)
+	pgtest.Exec(t, d.Super(t), `INSERT INTO ql3.goose_db_version (version_id, is_applied) VALUES ($1, true)`, latest+1)
+	if err := check(latest); err != nil {
+		t.Errorf("Check on a newer schema that takes it = %v", err)
+	}
+	says(t, "Check on a newer schema that does not", check(latest-1), fmt.Sprintf("built for version %d or later", latest), "run a newer console")
+	nowhere := built()
+	nowhere.VersionTable = "ql3.nowhere"
+	says(t, "Check without a table", nowhere.Check(t.Context(), pool), "ql3.nowhere", "42P01")
+	nowhere = built()
+	nowhere.FloorTable = "ql3.nowhere"
+	says(t, "Check without floors", nowhere.Check(t.Context(), pool), "ql3.nowhere", "42P01")
+}
+
+// built is the schema that the tests were built for.
+func built() pg.Schema {
+	return pg.Schema{Name: migrations.Schema, Version: migrations.Latest(), VersionTable: migrations.VersionTable,
+		FloorTable: migrations.FloorTable, Objects: migrations.Objects()}
 }
 
 func TestOpenKeepsABadURLToItself(t *testing.T) {

@@ -214,12 +214,12 @@ func TestAccountIsOnlyOfVisibleProjects(t *testing.T) {
 // Whoever wakes first after a time without any replica records it, once.
 func TestBeatRecordsASpellWithoutReplicas(t *testing.T) {
 	w := newWorld(t)
-	if _, err := beat(t.Context(), w.runtime, "a", "v"); err != nil {
+	if _, err := beat(t.Context(), w.runtime, "a", "v", migrations.Latest()); err != nil {
 		t.Fatal(err)
 	}
 	w.exec(`UPDATE replicas SET started_at_ms = started_at_ms - 40000, last_tick_at_ms = last_tick_at_ms - 40000`)
 	for _, replica := range []string{"a", "b", "a"} {
-		if _, err := beat(t.Context(), w.runtime, replica, "v"); err != nil {
+		if _, err := beat(t.Context(), w.runtime, replica, "v", migrations.Latest()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -233,7 +233,7 @@ func TestBeatRecordsASpellWithoutReplicas(t *testing.T) {
 func TestAccountSeesASpellThatLasts(t *testing.T) {
 	w := newWorld(t)
 	w.publish("projects:\n  - id: p\n    name: P\n    tasks:\n      - id: task\n        name: T\n        command: [/bin/true]\n        triggers: [{ id: one, cron: '* * * * * *', timezone: UTC }]\n")
-	if _, err := beat(t.Context(), w.runtime, "a", "v"); err != nil {
+	if _, err := beat(t.Context(), w.runtime, "a", "v", migrations.Latest()); err != nil {
 		t.Fatal(err)
 	}
 	now := value[int64](w, `SELECT `+pg.ClockMS)

@@ -151,7 +151,7 @@ func (w *world) replica(name string, change func(*Settings)) *Scheduler {
 	if change != nil {
 		change(&settings)
 	}
-	s, err := New(Config{Pool: w.Pool(w.t, migrations.RoleRuntime), Replica: name, Version: "test", Settings: settings,
+	s, err := New(Config{Pool: w.Pool(w.t, migrations.RoleRuntime), Replica: name, Version: "test", Schema: pg.Schema{Version: migrations.Latest()}, Settings: settings,
 		Metrics: NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		w.t.Fatal(err)

@@ -68,10 +68,14 @@ func (s *Scheduler) ended(ctx context.Context, err error) {
 func (s *Scheduler) rest(ctx context.Context) (pulse, error) {
 	ctx, cancel := s.operation(ctx)
 	defer cancel()
-	p, err := beat(ctx, s.Pool, s.Replica, s.Version)
+	p, err := beat(ctx, s.Pool, s.Replica, s.Version, s.Schema.Version)
 	if err != nil {
 		s.Log.ErrorContext(ctx, "heartbeat failed", "err", err)
 		s.suspect(err)
+		return p, err
+	}
+	if err := s.Schema.Takes(p.Floor); err != nil {
+		s.lost(err)
 		return p, err
 	}
 	s.Metrics.observe(p)
@@ -102,9 +106,16 @@ func pauseUntil(p pulse, cadence time.Duration, missed int) time.Duration {
 	return min(cadence, time.Duration(*p.NextMS-p.NowMS)*time.Millisecond)
 }
 
-// suspect tells the owner of the process that the database may be lost, or that a privilege is: the gates say which.
+// suspect tells the owner of the process that the database may be lost, or that a privilege is, or a part of the schema:
+// the gates say which.
 func (s *Scheduler) suspect(err error) {
-	if s.Lost != nil && (pg.Unavailable(err) || pg.HasCode(err, pgerrcode.InsufficientPrivilege)) {
+	if pg.Unavailable(err) || pg.HasCode(err, pgerrcode.InsufficientPrivilege, pgerrcode.UndefinedTable, pgerrcode.UndefinedColumn, pgerrcode.UndefinedFunction) {
+		s.lost(err)
+	}
+}
+
+func (s *Scheduler) lost(err error) {
+	if s.Lost != nil {
 		s.Lost(err)
 	}
 }
@@ -127,6 +138,7 @@ type pulse struct {
 	Backlog     int64  // Schedules due now and not blocked, up to backlogSeen
 	OldestDueMS *int64 // the earliest cursor among them
 	Blocked     int64  // Schedules that cannot be decided; they are due for ever and would hide everything else
+	Floor       int64  // the oldest schema whose console still works; it rises under a replica that runs
 }
 
 // due reports whether a Schedule that nobody holds is due.
@@ -142,7 +154,7 @@ WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms
     SELECT 'unattended', seen.ms, clock.ms, 'no replica was running', clock.ms FROM seen, clock WHERE seen.ms < clock.ms - $5
     ON CONFLICT DO NOTHING
 ), alive AS (
-    INSERT INTO replicas AS r (id, version, started_at_ms, last_tick_at_ms, clock_skew_ms) SELECT $1, $2, ms, ms, $3 - ms FROM clock
+    INSERT INTO replicas AS r (id, version, started_at_ms, last_tick_at_ms, clock_skew_ms, schema_version) SELECT $1, $2, ms, ms, $3 - ms, $6 FROM clock
     ON CONFLICT (id) DO UPDATE SET last_tick_at_ms = greatest(r.last_tick_at_ms, excluded.last_tick_at_ms), clock_skew_ms = excluded.clock_skew_ms
 )
 SELECT clock.ms,
@@ -153,15 +165,16 @@ SELECT clock.ms,
      ORDER BY coalesce(s.next_fire_at_ms, -1) LIMIT $4) due),
     (SELECT s.next_fire_at_ms FROM trigger_schedules s WHERE s.enabled AND s.blocked_reason IS NULL AND coalesce(s.next_fire_at_ms, -1) BETWEEN 0 AND clock.ms
      ORDER BY coalesce(s.next_fire_at_ms, -1) LIMIT 1),
-    (SELECT count(*) FROM (SELECT FROM trigger_schedules s WHERE s.blocked_reason IS NOT NULL LIMIT $4) blocked)
+    (SELECT count(*) FROM (SELECT FROM trigger_schedules s WHERE s.blocked_reason IS NOT NULL LIMIT $4) blocked),
+    (SELECT max(floor) FROM schema_floors)
 FROM clock`
 
 // beat writes the replica's row and reads the pulse, in one statement.
-func beat(ctx context.Context, q pg.Querier, replica, version string) (p pulse, err error) {
+func beat(ctx context.Context, q pg.Querier, replica, version string, schema int64) (p pulse, err error) {
 	defer pg.Wrap(&err, "beat(%s)", replica)
 	asked := time.Now()
-	err = q.QueryRow(ctx, beatSQL, replica, version, asked.UnixMilli(), backlogSeen, unattendedAfter.Milliseconds()).
-		Scan(&p.NowMS, &p.NextMS, &p.Backlog, &p.OldestDueMS, &p.Blocked)
+	err = q.QueryRow(ctx, beatSQL, replica, version, asked.UnixMilli(), backlogSeen, unattendedAfter.Milliseconds(), schema).
+		Scan(&p.NowMS, &p.NextMS, &p.Backlog, &p.OldestDueMS, &p.Blocked, &p.Floor)
 	p.SkewMS = asked.Add(time.Since(asked)/2).UnixMilli() - p.NowMS
 	return p, err
 }

@@ -2,8 +2,11 @@ package scheduler
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/qinglong/console/migrations"
 )
 
 func TestPauseUntil(t *testing.T) {
@@ -73,6 +76,36 @@ func TestWakeEndsTheSleep(t *testing.T) {
 	<-done
 	if late := value[int64](w, `SELECT created_at_ms - scheduled_for_ms FROM runs`); late >= MaxCadence.Milliseconds()/2 {
 		t.Errorf("the Run came %d ms late: Wake did not end the sleep", late)
+	}
+}
+
+// A migration that raises the floor above a replica that runs ends its admission: the heartbeat notices.
+func TestARaisedFloorIsNoticedByTheHeartbeat(t *testing.T) {
+	w := newWorld(t, "one")
+	s := w.replica("a", nil)
+	var told error
+	s.Lost = func(err error) { told = err }
+	if _, err := s.rest(t.Context()); err != nil || told != nil {
+		t.Fatalf("rest on its own schema = %v, and told %v, want neither", err, told)
+	}
+	if got := value[int64](w, `SELECT schema_version FROM replicas WHERE id = 'a'`); got != migrations.Latest() {
+		t.Errorf("the replica says that it was built for schema %d, want %d", got, migrations.Latest())
+	}
+	w.exec(`INSERT INTO schema_floors VALUES ($1, $1)`, migrations.Latest()+1)
+	if _, err := s.rest(t.Context()); err == nil || told == nil || !strings.Contains(told.Error(), "run a newer console") {
+		t.Errorf("rest below the floor = %v, and told %v, want both to say so", err, told)
+	}
+}
+
+// What a migration has taken away sends a replica back to its gates, which say what is wrong.
+func TestAMissingColumnIsTold(t *testing.T) {
+	w := newWorld(t, "one")
+	s := w.replica("a", nil)
+	var told error
+	s.Lost = func(err error) { told = err }
+	w.exec(`ALTER TABLE replicas RENAME clock_skew_ms TO skew_ms`)
+	if _, err := s.rest(t.Context()); err == nil || told == nil {
+		t.Errorf("rest = %v, and told %v, want both to name the column", err, told)
 	}
 }
 

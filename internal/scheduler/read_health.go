@@ -32,6 +32,7 @@ type Replica struct {
 	LastTickMS  int64  `json:"lastTickAtMs"`
 	ClockSkewMS int64  `json:"clockSkewMs"` // its clock minus the database's
 	Alive       bool   `json:"alive"`
+	Schema      *int64 `json:"schemaVersion"` // that it was built for; nil for one from before version 9
 }
 
 // Replicas returns the replicas seen within a day, the most recent tick first.
@@ -39,7 +40,7 @@ func Replicas(ctx context.Context, q pg.Querier) (_ []Replica, err error) {
 	defer pg.Wrap(&err, "scheduler.Replicas()")
 	rows, err := q.Query(ctx, `
 		WITH clock AS MATERIALIZED (SELECT `+pg.ClockMS+` AS ms)
-		SELECT r.id, r.version, r.started_at_ms, r.last_tick_at_ms, r.clock_skew_ms, r.last_tick_at_ms > clock.ms - $1
+		SELECT r.id, r.version, r.started_at_ms, r.last_tick_at_ms, r.clock_skew_ms, r.last_tick_at_ms > clock.ms - $1, r.schema_version
 		FROM replicas r CROSS JOIN clock WHERE r.last_tick_at_ms > clock.ms - $2
 		ORDER BY r.last_tick_at_ms > clock.ms - $1 DESC, r.id LIMIT $3`, unattendedAfter.Milliseconds(), forgottenMS, maxReplicas)
 	if err != nil {

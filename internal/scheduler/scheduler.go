@@ -89,6 +89,7 @@ type Config struct {
 	Pool     *pgxpool.Pool // of role ql3_runtime
 	Replica  string        // this process, for display; the token is the fence
 	Version  string
+	Schema   pg.Schema // that this build knows
 	Settings Settings
 	Metrics  *Metrics
 	Log      *slog.Logger
