@@ -1,12 +1,13 @@
 package web
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
+	"io"
+	"sync"
 
 	"github.com/a-h/templ"
+	"github.com/klauspost/compress/gzip"
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/oidc"
@@ -74,20 +75,19 @@ func (s *server) asset(name string) string { return s.links.url("/"+static.URL(n
 
 // writeHTML writes page only if all of it rendered, so that a failure can still be a 500.
 func writeHTML(c echo.Context, status int, page templ.Component) error {
-	b, _, err := render(c, page)
-	if err != nil {
+	buf := templ.GetBuffer()
+	defer templ.ReleaseBuffer(buf)
+	if _, err := render(c, page, buf); err != nil {
 		return err
 	}
-	return write(c, status, echo.MIMETextHTMLCharsetUTF8, b)
+	return write(c, status, echo.MIMETextHTMLCharsetUTF8, buf.Bytes())
 }
 
-// render makes page, and beside it its live parts. It waits for nothing, and the page that says the time is over must
+// render writes page, and returns its live parts. It waits for nothing, and the page that says the time is over must
 // itself render after that.
-func render(c echo.Context, page templ.Component) ([]byte, templates.Fragments, error) {
+func render(c echo.Context, page templ.Component, w io.Writer) (templates.Fragments, error) {
 	ctx, parts := templates.Recording(context.WithoutCancel(c.Request().Context()))
-	var buf bytes.Buffer
-	err := page.Render(ctx, &buf)
-	return buf.Bytes(), parts, err
+	return parts, page.Render(ctx, w)
 }
 
 func writeJSON(c echo.Context, status int, contentType string, body any) error {
@@ -106,10 +106,19 @@ func write(c echo.Context, status int, contentType string, body []byte) error {
 	if len(body) < compressible || !static.AcceptsGzip(c.Request().Header.Get("Accept-Encoding")) {
 		return c.Blob(status, contentType, body)
 	}
-	var buf bytes.Buffer
-	zw := gzip.NewWriter(&buf)
+	buf := templ.GetBuffer()
+	defer templ.ReleaseBuffer(buf)
+	zw := compressors.Get().(*gzip.Writer)
+	defer compressors.Put(zw)
+	zw.Reset(buf)
 	zw.Write(body) // a bytes.Buffer does not fail
 	zw.Close()
 	h.Set("Content-Encoding", "gzip")
 	return c.Blob(status, contentType, buf.Bytes())
 }
+
+// compressors are used again and again: each needs more memory than a hundred pages.
+var compressors = sync.Pool{New: func() any {
+	zw, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is a valid one
+	return zw
+}}

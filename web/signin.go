@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 
@@ -76,11 +77,11 @@ func (s *server) goOn(c echo.Context, there string) error {
 	page := templates.Notice{Page: s.page(c, text.Of("Going on to the identity provider"), "", 0),
 		Sentences: []templates.Sentence{{Lead: text.Of("Going on"), Rest: text.Of("to the identity provider.")}}, Links: []templates.Link{{Text: text.Of("Go on"), URL: there}}}
 	page.Refresh = there
-	b, _, err := render(c, templates.NoticePage(page))
-	if err != nil {
+	var html bytes.Buffer
+	if _, err := render(c, templates.NoticePage(page), &html); err != nil {
 		return err
 	}
-	return c.HTMLBlob(http.StatusOK, b)
+	return c.HTMLBlob(http.StatusOK, html.Bytes())
 }
 
 // callback takes the provider's answer and leads to where the user was going.

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -82,8 +83,7 @@ func (s *server) liveParts(c echo.Context, read readingFunc) (templates.Fragment
 	if err != nil {
 		return nil, err
 	}
-	_, parts, err := render(c, found.page())
-	return parts, err
+	return render(c, found.page(), io.Discard)
 }
 
 // sendParts sends what now has that seen has not, and returns the state that the reader has then seen. The id comes with

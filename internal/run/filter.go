@@ -171,20 +171,39 @@ func split[T any](list []T, of func(T) (string, string)) (projects, ids []string
 	return projects, ids
 }
 
+// unserved are the parts of the filter that w's index does not restrict to.
+func (s *statement) unserved(w walk) (list []part) {
+	asked := map[part]bool{byStatus: len(s.Statuses) > 0, byOrigin: s.Origin != "", byTask: s.TaskID != "", byTrigger: s.TriggerID != ""}
+	for _, p := range []part{byStatus, byOrigin, byTask, byTrigger} {
+		if asked[p] && !slices.Contains(w.serves, p) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
 // rest is what the filter asks for beyond what w's index restricts to, or "".
 func (s *statement) rest(w walk) string {
 	var list []string
-	add := func(p part, restricts bool, condition func() string) {
-		if restricts && !slices.Contains(w.serves, p) {
-			list = append(list, condition())
-		}
+	for _, p := range s.unserved(w) {
+		list = append(list, s.condition(p))
 	}
-	add(byStatus, len(s.Statuses) > 0, func() string { return "r.status = ANY(" + s.arg(s.Statuses) + ")" })
-	add(byOrigin, s.Origin == Retried, func() string { return isRetry })
-	add(byOrigin, s.Origin == Scheduled, func() string { return "r.execution_origin = 'scheduled'" })
-	add(byTask, s.TaskID != "", func() string { return "r.task_id = " + s.arg(s.TaskID) })
-	add(byTrigger, s.TriggerID != "", func() string { return "r.trigger_id = " + s.arg(s.TriggerID) })
 	return strings.Join(list, " AND ")
+}
+
+func (s *statement) condition(p part) string {
+	switch {
+	case p == byStatus:
+		return "r.status = ANY(" + s.arg(s.Statuses) + ")"
+	case p == byOrigin && s.Origin == Retried:
+		return isRetry
+	case p == byOrigin:
+		return "r.execution_origin = 'scheduled'"
+	case p == byTask:
+		return "r.task_id = " + s.arg(s.TaskID)
+	default:
+		return "r.trigger_id = " + s.arg(s.TriggerID)
+	}
 }
 
 func (s *statement) times() (list []string) {
