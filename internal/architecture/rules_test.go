@@ -58,6 +58,7 @@ var rules = map[string]rule{
 	"internal/mutations":    {third: []string{"golang.org/x/sync"}, why: "it knows the product only as text"},
 	"internal/architecture": {why: "it has tests and nothing else"},
 	"e2e":                   {why: "it uses the built binary"},
+	"e2e/checker":           {third: []string{"github.com/jackc/pgx/v5"}, why: "it shares no code with what it checks"},
 }
 
 // devImporters are the only files outside tests that may import what is for `console dev` alone.
