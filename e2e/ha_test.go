@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -121,7 +120,7 @@ func (h *ha) begin() {
 		h.endpoints = append(h.endpoints, e)
 		h.replicas = append(h.replicas, serve(h, program, vars, "--claim-lease", "3s", "--database-deadline", "2s", "--cadence", "200ms"))
 	}
-	h.operator = signIn(h, h.replicas[0], h.pair.primary, direct)
+	h.operator = signIn(h, h.replicas[0], h.pair.primary.super, direct, "operator", "ops")
 	h.gate(h.admitting(), "two replicas admit")
 }
 
@@ -261,10 +260,6 @@ func (l *ledger) retried(count int) {
 	l.Events += 2 * count
 	l.Allowed += count
 }
-
-// freeze stops the replica as a machine that is paused does.
-func (r *replica) freeze() { r.Cmd.Process.Signal(syscall.SIGSTOP) }
-func (r *replica) thaw()   { r.Cmd.Process.Signal(syscall.SIGCONT) }
 
 // await waits for a trap.
 func (h *ha) await(t *trap, what string) {

@@ -39,16 +39,21 @@ type program struct {
 	output *process.Output
 }
 
-// start starts cmd and returns at once.
-func start(t testing.TB, cmd *exec.Cmd) *program {
-	t.Helper()
+// launch starts cmd and returns at once. Whoever calls it ends it.
+func launch(cmd *exec.Cmd) (*program, error) {
 	out := &process.Output{}
 	cmd.Stdout, cmd.Stderr = out, out
 	child, err := process.Start(cmd, syscall.SIGKILL)
+	return &program{child, out}, err
+}
+
+// start starts cmd and returns at once.
+func start(t testing.TB, cmd *exec.Cmd) *program {
+	t.Helper()
+	p, err := launch(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &program{child, out}
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
@@ -120,13 +125,18 @@ func finish(t testing.TB, what string, cmd *exec.Cmd) *program {
 // serve starts `console serve` of program and waits until it is ready. It is killed when the test ends.
 func serve(t testing.TB, program string, vars map[string]string, args ...string) *replica {
 	t.Helper()
+	r := &replica{program: start(t, serving(program, vars, args...))}
+	eventually(t, "serve is ready", func() bool { return r.isReady(t) })
+	return r
+}
+
+// serving prepares `console serve` of program, on free ports unless vars say otherwise.
+func serving(program string, vars map[string]string, args ...string) *exec.Cmd {
 	args = append([]string{"serve", "--machine-listen", "127.0.0.1:0", "--log-format", "json"}, args...)
 	if vars["CONSOLE_LISTEN"] == "" {
 		args = append(args, "--listen", "127.0.0.1:0")
 	}
-	r := &replica{program: start(t, command(program, vars, args...))}
-	eventually(t, "serve is ready", func() bool { return r.isReady(t) })
-	return r
+	return command(program, vars, args...)
 }
 
 func (r *replica) isReady(t testing.TB) bool {
