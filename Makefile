@@ -69,11 +69,11 @@ format-check:
 
 .PHONY: vet
 vet:
-	go vet -tags walks,ha ./...
+	go vet -tags walks,ha,torture ./...
 
 .PHONY: staticcheck
 staticcheck:
-	go tool staticcheck -tags walks,ha ./...
+	go tool staticcheck -tags walks,ha,torture ./...
 
 .PHONY: e2e
 e2e: ## Walk through the console in a real browser, behind real proxies (ARGS="-run TestWalks/development")
@@ -86,6 +86,10 @@ screenshots: ## Take the pictures in docs/screenshots, of a development instance
 .PHONY: ha
 ha: ## Lose primaries under two replicas, on PostgreSQL 16 and 18 (6 min, VERSIONS=18)
 	@.ci/ha $(VERSIONS)
+
+.PHONY: torture
+torture: ## Torture four replicas and their database by a plan from a seed (2 min, DURATION=10m SEED=7, POSTGRES=18)
+	@DURATION="$(DURATION)" SEED="$(SEED)" POSTGRES="$(POSTGRES)" .ci/torture
 
 .PHONY: model
 model: ## Check the model of the claim protocol, and that it can fail (2 min)
