@@ -12,5 +12,8 @@
 // The failovers (ha_*, build tag ha, `make ha`) take the primary away under two replicas, again and again. What they show
 // is in docs/proof.md.
 //
+// The torture (torture_*, build tag torture, `make torture`) breaks everything at once, by a plan made from a seed, and lets
+// the package checker account for every expected occurrence. It is in docs/proof.md too.
+//
 // The benchmarks are tests as well: what they measure must also be right. See docs/benchmarks.md.
 package e2e
