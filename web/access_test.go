@@ -73,6 +73,11 @@ func TestAuthenticationPrecedesRouting(t *testing.T) {
 				t.Errorf("%s at %s signed out = %d, cookies %v, want 401 and nothing else", name, target, res.StatusCode, res.Cookies())
 			}
 		}
+		for _, accept := range []string{"", "text/html,*/*;q=0.8"} {
+			if res := get(t, h, strings.SplitN(target, "?", 2)[0]+".json", "Accept", accept, "Sec-Fetch-Dest", "document"); res.StatusCode != http.StatusUnauthorized || res.Header.Get("Content-Type") != problemType {
+				t.Errorf("%s.json signed out in a window that takes %q = %d of %s, want problem details", target, accept, res.StatusCode, res.Header.Get("Content-Type"))
+			}
+		}
 		var details problemDetails
 		if err := json.Unmarshal([]byte(told["a script"].body), &details); err != nil || details.Kind != "none" || told["a script"].Header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("a script at %s signed out = %s, want problem details", target, told["a script"].body)

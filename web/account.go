@@ -138,7 +138,7 @@ func (s *server) accountOf(c echo.Context, v viewer, d scheduler.Detail, plan sc
 func (s *server) accountSection(d scheduler.Detail, plan scheduler.Plan, r accountRange, a scheduler.Account, l scheduler.Lane) templates.Account {
 	page := templates.Account{
 		Action: s.links.account(d.ProjectID, d.TriggerID, nil), From: visible(r.query.Get("from")), To: visible(r.query.Get("to")),
-		JSON: s.links.accountAs(".json", d.ProjectID, d.TriggerID, r.query), CSV: s.links.accountAs(".csv", d.ProjectID, d.TriggerID, r.query),
+		JSON: s.links.accountAs(".json", d.ProjectID, d.TriggerID, r.query), CSV: s.links.accountAs(".csv", d.ProjectID, d.TriggerID, with(r.query, bomParameter, withBOM)),
 		Sentences: accountSentences(a, l), Since: instant(a.FromMS+1, a.NowMS), Until: instant(a.ToMS, a.NowMS),
 		Empty: noInstants(d, plan, r),
 	}

@@ -49,13 +49,13 @@ func (s *server) audit(c echo.Context) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	found := reply{rows: s.auditTable(filter)}
-	if s.mediumOf(c) == asCSV {
-		return found, nil
-	}
 	after, err := place("after", q, pg.ParseCursor)
 	if err != nil {
 		return reply{}, err
+	}
+	found := reply{rows: s.auditTable(filter)}
+	if s.mediumOf(c) == asCSV {
+		return found, nil
 	}
 	list, err := policy.ListAudit(c.Request().Context(), s.DB, filter, after, pageSize)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *server) auditPage(c echo.Context, v viewer, q url.Values, list policy.A
 		Actions: actionOptions(q.Get("action")), Rows: s.auditRows(list.Events, v.nowMS),
 		Pages: templates.Pages{On: onwards(s.links, auditPath, q, "after", list.Next)},
 		Empty: templates.Empty{Why: text.Of("Nothing is on record here."), What: text.Of("Every retry, stop, pause and resumption, allowed or refused, and every role that is given or taken, leaves a row.")}}
-	page.JSON, page.CSV = s.links.url(auditPath+".json", q), s.links.url(auditPath+".csv", filters(q))
+	page.JSON, page.CSV = s.links.url(auditPath+".json", q), s.links.csv(auditPath, filters(q))
 	if q.Get("after") != "" {
 		page.Pages.First = s.links.url(auditPath, without(q, "after"))
 	}

@@ -63,7 +63,7 @@ func (s *server) claimsPage(c echo.Context, f claimsFound) templates.Claims {
 		NoNews:     templates.Empty{Why: text.Of("Every claim of the last hour was carried through."), What: text.Of("One that lapsed and was taken over, lost a race or failed is listed here.")},
 		NoReplicas: templates.Empty{Why: text.Of("No replica has run within a day."), What: text.Of("Start one with console serve; until then nothing is admitted.")},
 	}
-	page.JSON, page.CSV = s.links.url(claimsPath+".json", nil), s.links.url(claimsPath+".csv", nil)
+	page.JSON, page.CSV = s.links.url(claimsPath+".json", nil), s.links.csv(claimsPath, nil)
 	for i, h := range f.Claims {
 		page.Claims[i].Drain = drain(h, now)
 		page.Claims[i].Key = fmt.Sprintf("%s/%s/%d", h.ProjectID, h.TriggerID, h.Version)

@@ -4,8 +4,10 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"net/http"
+	"net/url"
 	"path"
 	"strings"
 	"time"
@@ -17,6 +19,18 @@ const (
 	exportPage  = 200 // rows read at a time
 	exportFlush = 10 * time.Second
 )
+
+// Excel takes a file without this mark for one of its own language's encoding, and shows 账单 as something else. Programs
+// stumble over it: it is there for who asks, which the link on a page does.
+const (
+	bomParameter = "bom"
+	withBOM      = "1"
+)
+
+// csv is where the CSV of the list at path is, as a page offers it.
+func (l links) csv(path string, q url.Values) string {
+	return l.url(path+".csv", with(q, bomParameter, withBOM))
+}
 
 // writeCSV writes rows as they are read (RFC 4180, UTF-8). Until the first row is there, an error is a page like any other;
 // after it the connection is broken off, because a part of a list must not look like the whole.
@@ -38,6 +52,9 @@ func writeCSV(c echo.Context, rows iter.Seq2[[]string, error]) error {
 			h.Set(echo.HeaderContentDisposition, `attachment; filename="`+strings.ReplaceAll(path.Base(c.Path()), `"`, "")+`"`)
 			h.Set("X-Accel-Buffering", "no")
 			c.Response().WriteHeader(http.StatusOK)
+			if c.QueryParam(bomParameter) == withBOM && c.Request().Method != http.MethodHead {
+				io.WriteString(c.Response(), "\ufeff") // an error is told by Flush
+			}
 		}
 		if c.Request().Method == http.MethodHead {
 			return nil // nobody reads the rest

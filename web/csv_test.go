@@ -62,6 +62,19 @@ func TestCSVIsTheWholeList(t *testing.T) {
 			t.Errorf("GET %s begins %v, want %s", target, rows[0], want)
 		}
 	}
+	const mark = "\ufeff"
+	if res := get(t, h, "/runs.csv?project=ops&bom=1"); !strings.HasPrefix(res.body, mark+"id,") {
+		t.Errorf("GET /runs.csv?bom=1 begins %.20q, want the mark", res.body)
+	}
+	if res := get(t, h, "/runs.csv"); strings.Contains(res.body, mark) {
+		t.Error("GET /runs.csv has the mark that nobody asked for")
+	}
+	has(t, "the page", get(t, h, "/runs?status=failed"), `href="/runs.csv?bom=1&amp;status=failed"`)
+	for _, target := range []string{"/runs?bom=1", "/runs.csv?bom=2", "/runs.csv?after=nonsense", "/runs.csv?before=nonsense", "/schedules.csv?after=nonsense", "/audit.csv?after=nonsense"} {
+		if res := get(t, h, target); res.StatusCode != http.StatusBadRequest && res.StatusCode != http.StatusForbidden {
+			t.Errorf("GET %s = %d, want 400", target, res.StatusCode)
+		}
+	}
 	if res := get(t, h, "/runs.csv?status=nonsense"); res.StatusCode != http.StatusBadRequest {
 		t.Errorf("GET /runs.csv with a status that there is not = %d, want 400", res.StatusCode)
 	}

@@ -167,7 +167,7 @@ func TestClaimsPage(t *testing.T) {
 		now-1000, "it was host/0 "+hostile, now-7_200_000)
 	pgtest.Force(t, w.Super(t), `INSERT INTO ql3.replicas VALUES ('host/1/abc', 'v1', 0, $1, 3)`, now)
 	page := get(t, w.handler(t, ""), "/claims")
-	has(t, "the page", page, `data-row="ops/nightly/7"`, `data-of="3600"`, `width="99.`, "59 min left", "taken over", "it was host/0 &lt;script&gt;", "version 7", "host/1/abc", `data-key="c"`, "1 claim")
+	has(t, "the page", page, `data-row="ops/nightly/7"`, `data-of="3600"`, `width="99.`, "59 min left", "taken over", "it was host/0 &lt;script&gt;", "version 7", "host/1/abc", `data-key="c"`, "1 claim of your Projects")
 	hasNot(t, "the page", page, "long ago", "<script>alert")
 	has(t, "the CSV", get(t, w.handler(t, ""), "/claims.csv"), "project,trigger,owner", "ops,nightly,host/1/abc")
 	others := elsewhere(t, w.Database)
@@ -279,7 +279,7 @@ func TestAuditIsForThoseWhoMayReadIt(t *testing.T) {
 		}
 	}
 	page := get(t, admin.as(h), "/audit")
-	has(t, "the audit", page, `href="/audit?user=`+viewer.id.String()+`"`, "in ops", "binding.grant", `href="/audit.csv"`)
+	has(t, "the audit", page, `href="/audit?user=`+viewer.id.String()+`"`, "in ops", "binding.grant", `href="/audit.csv?bom=1"`)
 	hasNot(t, "the audit", page, "in growth")
 	page = get(t, admin.as(h), "/audit?action=run.retry&user="+viewer.id.String())
 	has(t, "the audit of one user", page, "Only what Name of viewer did", `href="/audit?action=run.retry"`, `name="user" value="`+viewer.id.String())

@@ -241,7 +241,7 @@ func replicas(f overviewFacts, nowMS int64) []templates.Replica {
 	for _, r := range f.Replicas {
 		status, claims := templates.Status{Word: text.Of("gone"), Shape: "square", Tone: "idle"}, text.Text{}
 		if r.Alive {
-			status, claims = templates.Status{Word: text.Of("running"), Shape: "disc", Tone: "ok"}, text.Count(held[r.ID], "1 claim", "%s claims")
+			status, claims = templates.Status{Word: text.Of("running"), Shape: "disc", Tone: "ok"}, text.Count(held[r.ID], "1 claim of your Projects", "%s claims of your Projects")
 		}
 		row := templates.Replica{
 			Name: visible(r.ID), Status: status, Version: visible(r.Version),

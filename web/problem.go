@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/a-h/templ"
@@ -206,8 +205,8 @@ func setRetryAfter(c echo.Context, d time.Duration) {
 }
 
 func (s *server) writeProblem(c echo.Context, p problem) error {
-	if s.wantsJSON(c) || p.status == http.StatusUnauthorized && !strings.Contains(c.Request().Header.Get("Accept"), "text/html") {
-		return writeJSON(c, p.status, "application/problem+json", problemDetails{Type: "about:blank", Title: p.title.String(), Status: p.status,
+	if s.wantsJSON(c) || p.status == http.StatusUnauthorized && !asksByName(c.Request().Header, htmlType) {
+		return writeJSON(c, p.status, problemType, problemDetails{Type: "about:blank", Title: p.title.String(), Status: p.status,
 			Detail: p.what.String() + " " + p.next.String(), Kind: p.kind, Diagnostic: p.diagnostic, RequestID: requestID(c)})
 	}
 	return writeHTML(c, p.status, s.problemPage(c, p))

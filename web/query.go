@@ -33,6 +33,9 @@ func query(c echo.Context, names ...string) (url.Values, error) {
 		if name == viewParameter && slices.Equal(values, []string{embedView}) {
 			continue
 		}
+		if name == bomParameter && slices.Equal(values, []string{withBOM}) && strings.HasSuffix(c.Path(), ".csv") {
+			continue
+		}
 		if err := checkParameter(name, values, names); err != nil {
 			return nil, err
 		}

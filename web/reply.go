@@ -32,18 +32,15 @@ const (
 
 // mediumOf is the one that a request asks for: by its address, or by its Accept header.
 func (s *server) mediumOf(c echo.Context) medium {
-	path, accept := c.Request().URL.Path, strings.ToLower(c.Request().Header.Get("Accept"))
-	r := s.routeOf(c)
-	switch {
-	case r.csv:
+	r, path := s.routeOf(c), c.Request().URL.Path
+	if r.csv {
 		return asCSV
-	case r.live && c.Request().Method == http.MethodGet && strings.Contains(accept, "text/event-stream") && !strings.Contains(accept, "text/html"):
+	}
+	wanted := preferred(mediaRanges(c.Request().Header), htmlType, jsonType, problemType, streamType)
+	switch {
+	case r.live && c.Request().Method == http.MethodGet && wanted == streamType:
 		return asStream // whatever its name ends in
-	case r.json || strings.HasSuffix(path, ".json") && c.Get(nameKey) == nil:
-		return asJSON
-	case strings.Contains(accept, "text/html"): // browsers ask for it, and for everything else
-		return asHTML
-	case strings.Contains(accept, "json"):
+	case r.json || strings.HasSuffix(path, ".json") && c.Get(nameKey) == nil, wanted == jsonType, wanted == problemType:
 		return asJSON
 	}
 	return asHTML
@@ -67,7 +64,7 @@ func (s *server) answer(read readingFunc) echo.HandlerFunc {
 		}
 		switch s.mediumOf(c) {
 		case asJSON:
-			return writeJSON(c, http.StatusOK, "application/json", found.json())
+			return writeJSON(c, http.StatusOK, jsonType, found.json())
 		case asCSV:
 			return writeCSV(c, found.rows(c.Request().Context()))
 		}

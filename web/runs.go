@@ -52,6 +52,10 @@ func (s *server) runs(c echo.Context) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	at, err := readSpot(q)
+	if err != nil {
+		return reply{}, err
+	}
 	found := reply{rows: s.runTable(filter)}
 	if s.mediumOf(c) == asCSV {
 		return found, nil
@@ -63,7 +67,7 @@ func (s *server) runs(c echo.Context) (reply, error) {
 	if group != "" {
 		return s.incident(c, v, q, filter)
 	}
-	list, err := s.readRuns(c.Request().Context(), filter, q)
+	list, err := s.readRuns(c.Request().Context(), filter, at)
 	if err != nil {
 		return reply{}, err
 	}
@@ -75,22 +79,29 @@ func (s *server) runs(c echo.Context) (reply, error) {
 	return found, nil
 }
 
-// readRuns reads the page at the place that q names: after it, which is older, or before it.
-func (s *server) readRuns(ctx context.Context, f run.Filter, q url.Values) (found runsFound, err error) {
-	after, err := place("after", q, pg.ParseCursor)
-	if err != nil {
-		return found, err
+// A spot is a place in a list of which both ways lead away: its page begins after the one, or ends before the other. The
+// zero spot is the beginning.
+type spot struct{ after, before *pg.Cursor }
+
+func readSpot(q url.Values) (at spot, err error) {
+	if at.after, err = place("after", q, pg.ParseCursor); err != nil {
+		return at, err
 	}
-	before, err := place("before", q, pg.ParseCursor)
-	switch {
-	case err != nil:
-		return found, err
-	case after != nil && before != nil:
-		return found, badQuery(text.Of("Give either after or before."))
-	case before != nil:
-		found.Page, err = run.Newer(ctx, s.DB, f, *before, pageSize)
-	default:
-		found.Page, err = run.List(ctx, s.DB, f, after, pageSize)
+	if at.before, err = place("before", q, pg.ParseCursor); err != nil {
+		return at, err
+	}
+	if at.after != nil && at.before != nil {
+		return at, badQuery(text.Of("Give either after or before."))
+	}
+	return at, nil
+}
+
+// readRuns reads the page at a spot: after it, which is older, or before it.
+func (s *server) readRuns(ctx context.Context, f run.Filter, at spot) (found runsFound, err error) {
+	if at.before != nil {
+		found.Page, err = run.Newer(ctx, s.DB, f, *at.before, pageSize)
+	} else {
+		found.Page, err = run.List(ctx, s.DB, f, at.after, pageSize)
 	}
 	if err != nil {
 		return found, err
@@ -123,7 +134,7 @@ func (s *server) runsPage(c echo.Context, v viewer, q url.Values, list runsFound
 		Chips: s.runChips(q, list.counts), Rows: s.runRows(list.Runs, v.nowMS),
 		Pages: templates.Pages{Back: onwards(s.links, runsPath, q, "before", list.Prev), On: onwards(s.links, runsPath, q, "after", list.Next)},
 	}
-	page.JSON, page.CSV = s.links.url(runsPath+".json", q), s.links.url(runsPath+".csv", filters(q))
+	page.JSON, page.CSV = s.links.url(runsPath+".json", q), s.links.csv(runsPath, filters(q))
 	if list.Prev != nil {
 		page.Pages.First = s.links.url(runsPath, without(q, "after", "before"))
 	}

@@ -63,11 +63,15 @@ func (s *server) schedules(c echo.Context) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	after, err := place("after", q, scheduler.ParseCursor)
+	if err != nil {
+		return reply{}, err
+	}
 	found := reply{rows: s.scheduleTable(filter)}
 	if s.mediumOf(c) == asCSV {
 		return found, nil
 	}
-	list, err := s.readSchedules(c.Request().Context(), filter, q)
+	list, err := s.readSchedules(c.Request().Context(), filter, after)
 	if err != nil {
 		return reply{}, err
 	}
@@ -82,11 +86,7 @@ func scheduleFilter(q url.Values, v viewer) (f scheduler.Filter, err error) {
 	return f, err
 }
 
-func (s *server) readSchedules(ctx context.Context, f scheduler.Filter, q url.Values) (found schedulesFound, err error) {
-	after, err := place("after", q, scheduler.ParseCursor)
-	if err != nil {
-		return found, err
-	}
+func (s *server) readSchedules(ctx context.Context, f scheduler.Filter, after *scheduler.Cursor) (found schedulesFound, err error) {
 	if found.Page, err = scheduler.List(ctx, s.DB, f, after, pageSize); err != nil {
 		return found, err
 	}
@@ -109,7 +109,7 @@ func (s *server) schedulesPage(c echo.Context, v viewer, q url.Values, list sche
 		Projects: projectOptions(v, q.Get("project")), State: visible(q.Get("state")), Text: visible(q.Get("q")),
 		Chips: s.scheduleChips(q, list.counts), Later: onwards(s.links, schedulesPath, q, "after", list.Next),
 	}
-	page.JSON, page.CSV = s.links.url(schedulesPath+".json", q), s.links.url(schedulesPath+".csv", filters(q))
+	page.JSON, page.CSV = s.links.url(schedulesPath+".json", q), s.links.csv(schedulesPath, filters(q))
 	for _, x := range list.Schedules {
 		page.Rows = append(page.Rows, s.scheduleRow(x, v.nowMS))
 	}

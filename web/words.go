@@ -24,21 +24,31 @@ const (
 )
 
 // visible makes what a reader cannot see, or what would rearrange the text around it, a visible mark: control
-// characters and the invisible and bidirectional formatting characters. The joiner inside an emoji stays.
+// characters, the invisible and bidirectional formatting characters, and what has no ink of its own. What shapes the
+// character before it stays after one: the joiner and the selector inside an emoji.
 func visible(s string) string {
+	shown := false // the rune before is one that is seen
 	return strings.Map(func(r rune) rune {
+		joins := r == '\u200d' || unicode.Is(unicode.Variation_Selector, r)
 		switch {
-		case r < 0x20:
-			return 0x2400 + r // its picture
-		case r == 0x7f:
-			return '␡'
-		case r == '\u200d':
+		case joins && shown:
 			return r
-		case unicode.In(r, unicode.Cf, unicode.Cc, unicode.Zl, unicode.Zp):
-			return '�'
+		case r < 0x20:
+			r = 0x2400 + r // its picture
+		case r == 0x7f:
+			r = '␡'
+		case joins, inkless(r):
+			r = '�'
 		}
+		shown = !unicode.IsSpace(r)
 		return r
 	}, strings.ToValidUTF8(s, "�"))
+}
+
+// inkless reports whether r shows nothing, although it is no space: as the fillers of Hangul, which are letters, and a
+// pattern of Braille without a dot.
+func inkless(r rune) bool {
+	return r == '\u2800' || unicode.In(r, unicode.Cf, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }
 
 // shorten returns the first n characters of s.

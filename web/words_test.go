@@ -46,6 +46,10 @@ func TestVisible(t *testing.T) {
 		{"bidirectional overrides are shown", "evil\u202egpj.exe\u2066", "evil�gpj.exe�"},
 		{"zero width is shown", "a\u200bb\ufeff", "a�b�"},
 		{"line separators are shown", "a\u2028b\u0085", "a�b�"},
+		{"letters without ink are shown", "\u3164\u115f\u1160\uffa0\u2800a\u034f\u17b4", "�����a��"},
+		{"a joiner with nothing to join is shown", "\u200d\ufe0f \u200da", "�️ �a"},
+		{"a heart keeps its colour", "❤️", "❤️"},
+		{"wide spaces stay", "夜间\u3000报表", "夜间\u3000报表"},
 		{"what is no text is shown", "a\xffb", "a�b"},
 	}
 	for _, tt := range tests {
