@@ -212,26 +212,27 @@ func (s *server) batchMarkdown(d deed, b runmgmt.BatchView) text.Text {
 }
 
 // pickRows gives the Runs of a list boxes where something may be done to them, and says what.
-func (s *server) pickRows(v viewer, q url.Values, list []run.Summary, page *templates.Runs) {
+func (s *server) pickRows(v viewer, q url.Values, list runsFound, page *templates.Runs) {
 	if s.Runs == nil || s.StepUp == nil || page.Embed || !v.mayAnywhere(policy.RetryRun) {
 		return
 	}
-	failed := 0
-	for i, r := range list {
+	waiting := 0
+	for i, r := range list.Runs {
 		p := s.pick(v, r)
-		if p.For == retrying.path {
-			failed++
+		if _, answered := list.beside.answers[r.ID]; p.For == retrying.path && !answered {
+			waiting++
+			p.Waits = true
 			p.Checked = q.Get("select") == "failed"
 		}
 		page.Rows[i].Pick = p
 	}
 	page.Picks = true
 	page.Picking = templates.Picking{Action: s.links.url(selectPath, nil), Retry: retryManyWords.link, Stop: stopManyWords.link, Most: strconv.Itoa(runmgmt.MaxBatch)}
-	if failed > 0 {
-		page.Picking.Failed = templates.Link{Text: text.Count(failed, "select this 1 failed", "select these %s failed"), URL: s.links.url(runsPath, with(q, "select", "failed"))}
+	if waiting > 0 {
+		page.Picking.Failed = templates.Link{Text: text.Count(waiting, "select the 1 not retried yet", "select the %s not retried yet"), URL: s.links.url(runsPath, with(q, "select", "failed"))}
 	}
 	if project, err := oneProject(q.Get("project"), v); err == nil && v.access.Decide(project, policy.RetryRun).Allowed {
-		page.Picking.Matching = s.everyFailure(without(filters(q), "group"), project, text.Of("Retry all failures of this filter…"))
+		page.Picking.Matching = s.everyFailure(without(filters(q), "group", "retried"), project, text.Of("Retry all failures of this filter not retried yet…"))
 	}
 }
 

@@ -32,6 +32,7 @@ type selection struct {
 	project string
 	runs    []uuid.UUID
 	more    bool // others match as well
+	matched bool // a filter chose them
 }
 
 // selectMatching is the page before a verification for all Runs of a filter.
@@ -62,6 +63,7 @@ func (s *server) selectMatching(c echo.Context) error {
 	if x.runs, x.more, err = s.matching(c.Request().Context(), d, f); err != nil {
 		return err
 	}
+	x.matched = true
 	return s.askMany(c, x, correction{})
 }
 
@@ -153,6 +155,9 @@ func (s *server) askMany(c echo.Context, x selection, again correction) error {
 		return s.batchProblem(c, x.acting, s.atProject(x.project).back, err)
 	}
 	page := s.askPage(c, x.acting, x.project)
+	if x.matched && !x.deed.stops() {
+		page.Sentences = append(page.Sentences, templates.Sentence{Rest: text.Of("Of each retry family only the newest Run is here, if it failed: what was retried since is answered.")})
+	}
 	page.Missing = leftOut(len(x.runs)-len(list), x.project)
 	var notes taskNotes
 	for _, one := range list {

@@ -98,7 +98,7 @@ func TestWalkToABatch(t *testing.T) {
 	b := v.browser(t)
 	b.open("/x/runs?project=ops&status=failed").signIn("operator")
 	grant(t, v.Database, v.account(t, "operator"), policy.Operator, "ops")
-	b.open("/x/runs?project=ops&status=failed&select=failed").shows(http.StatusOK, "select these 40 failed", "Retry all failures of this filter")
+	b.open("/x/runs?project=ops&status=failed&select=failed").shows(http.StatusOK, "select the 40 not retried yet", "Retry all failures of this filter")
 	chosen := boxes(b.page)
 	if len(chosen["run"]) != 40 {
 		t.Fatalf("%d Runs are ticked, want 40", len(chosen["run"]))
@@ -351,7 +351,7 @@ func TestIncidentView(t *testing.T) {
 		t.Errorf("the incident as JSON is %+v, %v", body, err)
 	}
 	o.get("/runs?group=colour").says(t, http.StatusBadRequest)
-	o.get("/batches/new?action=retry&project=ops&task=report").says(t, http.StatusOK, "Retry 5 Runs")
+	o.get("/batches/new?action=retry&project=ops&task=report").says(t, http.StatusOK, "Retry 5 Runs", "Of each retry family only the newest Run is here")
 	outsider := signIn(t, o.config, "outsider")
 	grant(t, o.Database, outsider, policy.Viewer, "growth")
 	get(t, outsider.as(New(o.config)), "/runs?group=task", "Accept", "text/html").says(t, http.StatusOK, "Nothing has failed.")

@@ -111,7 +111,7 @@ func TestFailuresLeadToARetry(t *testing.T) {
 		t.Error("a viewer's overview leads to a retry, or lacks the failure")
 	}
 	retry := uuid.New()
-	pgtest.Force(t, o.Super(t), `INSERT INTO ql3.runs SELECT (jsonb_populate_record(r, jsonb_build_object('id', $2::text, 'retry_of_run_id', r.id, 'idempotency_key', 'ql3:run-manual-retry:v1:k',
+	pgtest.Force(t, o.Super(t), `INSERT INTO ql3.runs SELECT (jsonb_populate_record(r, jsonb_build_object('id', $2::text, 'retry_of_run_id', r.id, 'created_at_ms', r.created_at_ms + 1, 'queued_at_ms', r.queued_at_ms + 1, 'idempotency_key', 'ql3:run-manual-retry:v1:k',
 		'trigger_type', 'run_manual_retry', 'execution_origin', 'manual', 'triggered_by', 'u', 'step_up_proof_id', gen_random_uuid(), 'trigger_id', NULL, 'trigger_revision', NULL,
 		'trigger_content_digest', NULL, 'scheduled_for_ms', NULL, 'status', 'queued', 'started_at_ms', NULL, 'finished_at_ms', NULL, 'error_code', NULL, 'error_summary', NULL))).*
 		FROM ql3.runs r WHERE id = $1`, o.failed, retry)

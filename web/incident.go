@@ -2,7 +2,9 @@ package web
 
 import (
 	"context"
+	"iter"
 	"net/url"
+	"strconv"
 
 	"github.com/a-h/templ"
 	"github.com/labstack/echo/v4"
@@ -12,9 +14,6 @@ import (
 	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
-
-// groupings are by what the list of Runs may be grouped.
-var groupings = []string{"task"}
 
 // incidentJSON is what went wrong for a client.
 type incidentJSON struct {
@@ -33,7 +32,7 @@ func (s *server) incident(c echo.Context, v viewer, q url.Values, f run.Filter) 
 	if err != nil {
 		return found, err
 	}
-	found.rows = s.runTable(f)
+	found.rows = incidentTable(i)
 	found.json = func() any { return incidentJSON{v.nowMS, i} }
 	found.page = func() templ.Component {
 		page := s.runsPage(c, v, q, runsFound{counts: counts})
@@ -46,7 +45,7 @@ func (s *server) incident(c echo.Context, v viewer, q url.Values, f run.Filter) 
 
 // countsFor counts the Runs of a filter by status, where the answer shows them.
 func (s *server) countsFor(ctx context.Context, c echo.Context, f run.Filter) (map[run.Status]run.Count, error) {
-	if s.wantsJSON(c) {
+	if m := s.mediumOf(c); m == asJSON || m == asCSV {
 		return nil, nil
 	}
 	return run.CountByStatus(ctx, s.DB, f)
@@ -96,11 +95,32 @@ func (s *server) failureOf(f run.Failure, nowMS int64) templates.FailureOf {
 		Reason: runReason(run.Summary{ErrorCode: f.ErrorCode, ErrorSummary: f.ErrorSummary}).Map(brief)}
 }
 
-// views are the list of a filter, and the same by Task.
+// views are the list of a filter, those of its failures that wait for a retry, its failures by Task, and what was done to
+// many at once.
 func (s *server) views(q url.Values) []templates.NavLink {
-	plain := without(q, "group", "after", "before", "select")
-	return []templates.NavLink{
-		{Text: text.Of("Runs"), URL: s.links.url(runsPath, plain), Current: q.Get("group") == ""},
-		{Text: text.Of("Failures by Task"), URL: s.links.url(runsPath, with(plain, "group", "task")), Current: q.Get("group") != ""},
+	plain, failed := without(q, "group", "retried", "after", "before", "select"), without(q, "group", "retried", "after", "before", "select")
+	chosen, _ := anyOf("status", q.Get("status"), run.RunStatuses()) // it was read before
+	failed.Set("status", spelled(both(chosen, run.Troubles())))
+	list := []templates.NavLink{
+		{Text: text.Of("Runs"), URL: s.links.url(runsPath, plain), Current: !aboutFailures(q)},
+		{Text: text.Of("Failed, not retried yet"), URL: s.links.url(runsPath, with(failed, "retried", "no")), Current: q.Get("retried") != "" && q.Get("group") == ""},
+		{Text: text.Of("Failures by Task"), URL: s.links.url(runsPath, with(failed, "group", "task")), Current: q.Get("group") != ""},
+	}
+	return list
+}
+
+var incidentColumns = []string{"project", "task", "task_name", "failed", "timed_out", "lost", "retried", "first_run", "first_at", "first_error", "newest_run", "newest_at", "newest_error"}
+
+// incidentTable is an incident, Task by Task, for an export.
+func incidentTable(i run.Incident) func(context.Context) iter.Seq2[[]string, error] {
+	return func(context.Context) iter.Seq2[[]string, error] {
+		read := func(*struct{}) ([]run.Trouble, *struct{}, error) { return i.Tasks, nil, nil }
+		return export(incidentColumns, read, func(t run.Trouble) []string {
+			cells := []string{t.ProjectID, t.TaskID, t.Newest.TaskName, strconv.Itoa(t.Failed), strconv.Itoa(t.TimedOut), strconv.Itoa(t.Lost), strconv.Itoa(t.Retried)}
+			for _, f := range []run.Failure{t.First, t.Newest} {
+				cells = append(cells, f.RunID.String(), cellTime(&f.CreatedAtMS), optional(f.ErrorCode))
+			}
+			return cells
+		})
 	}
 }

@@ -33,7 +33,7 @@ type overviewFacts struct {
 	Backlog  scheduler.Backlog   `json:"backlog"`
 	Replicas []scheduler.Replica `json:"replicas"`
 	Claims   []scheduler.Held    `json:"claims"`
-	// Failures are the newest by Task, and Retries the newest retry of each Task's newest that has one.
+	// Failures are the newest by Task, and Retries the newest Run of the retry family of each Task's newest, where that is another.
 	Failures run.Incident               `json:"failuresByTask"`
 	Retries  map[uuid.UUID]run.LaterRun `json:"retries"`
 	Next     []scheduler.Expected       `json:"nextHour"`
@@ -79,7 +79,7 @@ func (s *server) readOverview(ctx context.Context, v viewer) (f overviewFacts, e
 	if f.Failures, err = run.LatestTroubles(ctx, s.DB, projects, failuresSeen, failuresShown); err != nil {
 		return f, err
 	}
-	if f.Retries, err = run.NewestRetries(ctx, s.DB, projects, newestOf(f.Failures)); err != nil {
+	if f.Retries, err = run.Answers(ctx, s.DB, projects, newestOf(f.Failures)); err != nil {
 		return f, err
 	}
 	if f.Attention, err = run.NeedAttention(ctx, s.DB, projects, attentionShown+1); err != nil {

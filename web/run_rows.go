@@ -1,10 +1,15 @@
 package web
 
 import (
+	"context"
 	"strconv"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/scheduler"
+	"github.com/qinglong/console/internal/search"
 	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
@@ -15,6 +20,48 @@ func (s *server) runRows(list []run.Summary, nowMS int64) []templates.RunRow {
 		rows = append(rows, s.runRow(r, nowMS))
 	}
 	return rows
+}
+
+// beside is what a list says of its Runs besides what they are, and of Triggers.
+type beside struct {
+	answers map[uuid.UUID]run.LaterRun // what stands for a Run now
+	paused  map[search.Trigger]bool    // Triggers that somebody holds back
+}
+
+func (s *server) readBeside(ctx context.Context, projects []string, list []run.Summary, triggers ...search.Trigger) (b beside, err error) {
+	var ended []uuid.UUID
+	for _, r := range list {
+		if r.Status != run.Succeeded && (r.Status.Terminal() || r.Status == run.Lost) {
+			ended = append(ended, r.ID)
+		}
+		if r.TriggerID != nil {
+			triggers = append(triggers, search.Trigger{ProjectID: r.ProjectID, ID: *r.TriggerID})
+		}
+	}
+	if b.answers, err = run.Answers(ctx, s.DB, projects, ended); err != nil {
+		return b, err
+	}
+	b.paused, err = scheduler.PausedAmong(ctx, s.DB, triggers)
+	return b, err
+}
+
+func (s *server) runRowsBeside(list []run.Summary, b beside, nowMS int64) []templates.RunRow {
+	rows := s.runRows(list, nowMS)
+	for i, r := range list {
+		if x, ok := b.answers[r.ID]; ok {
+			rows[i].Answer, rows[i].AnswerStatus = shortID(x.ID, s.links.run(x.ID)), runStatuses[x.Status]
+		}
+		rows[i].Held = b.held(r.ProjectID, r.TriggerID)
+	}
+	return rows
+}
+
+// held says so of a Trigger that somebody holds back.
+func (b beside) held(project string, trigger *string) templates.Status {
+	if trigger == nil || !b.paused[search.Trigger{ProjectID: project, ID: *trigger}] {
+		return templates.Status{}
+	}
+	return scheduleStates[scheduler.Paused]
 }
 
 func (s *server) runRow(r run.Summary, nowMS int64) templates.RunRow {

@@ -21,7 +21,7 @@ const (
 	runsPath = "/runs"
 )
 
-var runsQuery = []string{"project", "status", "origin", "task", "trigger", "since", "until", "q", "group", "select", "after", "before"}
+var runsQuery = []string{"project", "status", "origin", "task", "trigger", "since", "until", "q", "retried", "group", "select", "after", "before"}
 
 // runsJSON is a list of Runs for a client. Next is the address of the following part, which is older, and Prev that of
 // the one before; empty at an end.
@@ -37,6 +37,7 @@ type runsJSON struct {
 type runsFound struct {
 	run.Page
 	counts map[run.Status]run.Count
+	beside beside
 }
 
 func (s *server) runs(c echo.Context) (reply, error) {
@@ -56,18 +57,17 @@ func (s *server) runs(c echo.Context) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	if q.Get("group") != "" {
+		return s.incident(c, v, q, filter)
+	}
 	found := reply{rows: s.runTable(filter)}
 	if s.mediumOf(c) == asCSV {
 		return found, nil
 	}
-	group, err := oneOf("group", q.Get("group"), groupings)
-	if err != nil {
-		return reply{}, err
-	}
-	if group != "" {
-		return s.incident(c, v, q, filter)
-	}
 	list, err := s.readRuns(c.Request().Context(), filter, at)
+	if err == nil && s.mediumOf(c) != asJSON {
+		list.beside, err = s.readBeside(c.Request().Context(), filter.Projects, list.Runs)
+	}
 	if err != nil {
 		return reply{}, err
 	}
@@ -116,6 +116,9 @@ func runFilter(q url.Values, v viewer) (f run.Filter, err error) {
 	if f.Statuses, err = anyOf("status", q.Get("status"), run.RunStatuses()); err != nil {
 		return f, err
 	}
+	if f, err = ofFailures(q, f); err != nil {
+		return f, err
+	}
 	if f.Origin, err = oneOf("origin", q.Get("origin"), run.Origins()); err != nil {
 		return f, err
 	}
@@ -126,20 +129,50 @@ func runFilter(q url.Values, v viewer) (f run.Filter, err error) {
 	return f, err
 }
 
+// What only failures have: a grouping, and whether a newer Run of their retry family stands for them.
+var (
+	groupings = []string{"task"}
+	retrieds  = []string{"no"}
+)
+
+// ofFailures restricts f to failures where the query is about nothing else. One that asks for others as well is answered as
+// if it did not, and one that asks for others alone is refused: it contradicts itself.
+func ofFailures(q url.Values, f run.Filter) (_ run.Filter, err error) {
+	group, err := oneOf("group", q.Get("group"), groupings)
+	if err != nil {
+		return f, err
+	}
+	retried, err := oneOf("retried", q.Get("retried"), retrieds)
+	if err != nil || group == "" && retried == "" {
+		return f, err
+	}
+	f.Unanswered = retried != ""
+	if len(f.Statuses) == 0 {
+		f.Statuses = run.Troubles()
+	}
+	if f.Statuses = both(f.Statuses, run.Troubles()); len(f.Statuses) == 0 {
+		return f, badQuery(text.Of("This view is of failures alone, and the status %s is none. Leave the status out, or leave the view.", cited(q.Get("status"))))
+	}
+	return f, nil
+}
+
+// aboutFailures reports whether what q asks for is about failures alone.
+func aboutFailures(q url.Values) bool { return q.Get("group") != "" || q.Get("retried") != "" }
+
 func (s *server) runsPage(c echo.Context, v viewer, q url.Values, list runsFound) templates.Runs {
 	page := templates.Runs{
 		Page: s.page(c, text.Of("Runs"), runsPath, v.nowMS), Filters: s.filterForm(runsPath, q), Projects: projectOptions(v, q.Get("project")),
 		Origins: originOptions(q.Get("origin")), Status: visible(q.Get("status")), Task: visible(q.Get("task")), Trigger: visible(q.Get("trigger")),
 		Since: visible(q.Get("since")), Until: visible(q.Get("until")), Ago: times(), Text: visible(q.Get("q")),
-		Chips: s.runChips(q, list.counts), Rows: s.runRows(list.Runs, v.nowMS),
+		Chips: s.runChips(q, list.counts), Rows: s.runRowsBeside(list.Runs, list.beside, v.nowMS),
 		Pages: templates.Pages{Back: onwards(s.links, runsPath, q, "before", list.Prev), On: onwards(s.links, runsPath, q, "after", list.Next)},
 	}
 	page.JSON, page.CSV = s.links.url(runsPath+".json", q), s.links.csv(runsPath, filters(q))
 	if list.Prev != nil {
 		page.Pages.First = s.links.url(runsPath, without(q, "after", "before"))
 	}
-	page.Empty, page.Views = s.noRuns(q, list), s.views(q)
-	s.pickRows(v, q, list.Runs, &page)
+	page.Retried, page.Empty, page.Views = q.Get("retried"), s.noRuns(q, list), s.views(q)
+	s.pickRows(v, q, list, &page)
 	return page
 }
 
@@ -149,6 +182,8 @@ func (s *server) noRuns(q url.Values, list runsFound) templates.Empty {
 	case list.Next != nil:
 		return templates.Empty{Why: text.Of("None of the Runs looked at so far matches."), What: text.Of("There are more than are looked at in one go."),
 			Link: templates.Link{Text: text.Of("Look further"), URL: onwards(s.links, runsPath, q, "after", list.Next)}}
+	case q.Get("retried") != "":
+		return templates.Empty{Why: text.Of("No failure waits for a retry."), What: text.Of("For every failure of this filter a newer Run of its retry family stands, or there is none."), Link: every}
 	case len(filters(q)) > 0:
 		return templates.Empty{Why: text.Of("No Run matches."), What: text.Of("The filters leave none: widen them, or look at every Run."), Link: every}
 	case list.Prev != nil:
@@ -161,8 +196,12 @@ func (s *server) noRuns(q url.Values, list runsFound) templates.Empty {
 // runChips are the statuses, each with how many Runs it has, as choices of which any number may be taken.
 func (s *server) runChips(q url.Values, counts map[run.Status]run.Count) []templates.Chip {
 	chosen, _ := anyOf("status", q.Get("status"), run.RunStatuses()) // it was read before
-	chips := chipsOf(counts, run.RunStatuses())
-	for i, status := range run.RunStatuses() {
+	kinds := run.RunStatuses()
+	if aboutFailures(q) {
+		kinds = run.Troubles()
+	}
+	chips := chipsOf(counts, kinds)
+	for i, status := range kinds {
 		chips[i+1].Status, chips[i+1].Current = runStatuses[status], slices.Contains(chosen, status)
 		chips[i+1].URL = s.links.url(runsPath, with(without(q, "after", "before"), "status", toggled(chosen, status)))
 	}

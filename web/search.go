@@ -25,8 +25,9 @@ const (
 // searchFound is what a text was found in, of what the viewer may see.
 type searchFound struct {
 	search.Found
-	Runs  []run.Summary `json:"runs"`  // whose id begins with the text, or that who it names has retried, newest first
-	Short bool          `json:"short"` // the text is too short to be looked for
+	Runs   []run.Summary `json:"runs"`  // whose id begins with the text, or that who it names has retried, newest first
+	Short  bool          `json:"short"` // the text is too short to be looked for
+	beside beside
 }
 
 // search finds what the viewer may see by a part of its name.
@@ -50,6 +51,9 @@ func (s *server) find(ctx context.Context, v viewer, words string) (f searchFoun
 	f.Text = strings.TrimSpace(words)
 	if f.Short = utf8.RuneCountInString(f.Text) < searchFrom; !f.Short {
 		if f.Found, f.Runs, err = run.Search(ctx, s.DB, v.sees(""), words, runHits); err != nil {
+			return f, err
+		}
+		if f.beside, err = s.readBeside(ctx, v.sees(""), f.Runs, f.Triggers...); err != nil {
 			return f, err
 		}
 	}
@@ -90,7 +94,7 @@ func (s *server) runHits(f searchFound, nowMS int64) templates.HitGroup {
 	g := templates.HitGroup{ID: "runs", Title: text.Of("Runs, newest first")}
 	for _, r := range f.Runs {
 		g.Hits = append(g.Hits, templates.Hit{Link: templates.Link{Text: text.Data(r.ID.String()), URL: s.links.run(r.ID)}, Mono: true, Status: runStatuses[r.Status],
-			Note: text.Of("%s in %s", shorten(visible(r.TaskName), listName), r.ProjectID), At: instant(r.CreatedAtMS, nowMS)})
+			Note: text.Of("%s in %s", shorten(visible(r.TaskName), listName), r.ProjectID), At: instant(r.CreatedAtMS, nowMS), Held: f.beside.held(r.ProjectID, r.TriggerID)})
 	}
 	return g
 }
@@ -98,7 +102,7 @@ func (s *server) runHits(f searchFound, nowMS int64) templates.HitGroup {
 func (s *server) triggerHits(f searchFound) templates.HitGroup {
 	g := templates.HitGroup{ID: "triggers", Title: text.Of("Triggers")}
 	for _, t := range f.Triggers {
-		g.Hits = append(g.Hits, templates.Hit{Link: templates.Link{Text: text.Data(t.ID), URL: s.links.schedule(t.ProjectID, t.ID)}, Note: text.Of("in the Project %s", t.ProjectID),
+		g.Hits = append(g.Hits, templates.Hit{Link: templates.Link{Text: text.Data(t.ID), URL: s.links.schedule(t.ProjectID, t.ID)}, Note: text.Of("in the Project %s", t.ProjectID), Held: f.beside.held(t.ProjectID, &t.ID),
 			Also: templates.Link{Text: text.Of("Runs"), URL: s.links.runs("project", t.ProjectID, "trigger", t.ID)}})
 	}
 	return g

@@ -19,11 +19,13 @@ type Count struct {
 const textCap = 1000
 
 // CountByStatus counts the Runs that match f, whatever its Statuses, apart by status; a status without any is missing,
-// unless there may be more. Of each status it looks at no more than [CountCap] Runs, fewer where no index has all that
+// unless there may be more. Of a filter's unanswered Runs it counts the [Troubles]. Of each status it looks at no more than [CountCap] Runs, fewer where no index has all that
 // f asks for, and then says that there may be more.
 func CountByStatus(ctx context.Context, q pg.Querier, f Filter) (_ map[Status]Count, err error) {
 	defer pg.Wrap(&err, "run.CountByStatus(%d projects)", len(f.Projects))
-	f.Statuses = nil
+	if f.Statuses = nil; f.Unanswered {
+		f.Statuses = Troubles()
+	}
 	s, err := newStatement(ctx, q, f)
 	if err != nil {
 		return nil, err
@@ -82,7 +84,7 @@ func (s *statement) seenByStatus(w walk) string {
 	lane, most := s.countLane(w)
 	return fmt.Sprintf(`SELECT s.status, c.id, c.fits AND c.nth <= %[4]d AS fits, c.nth > %[4]d AS cut, false AS cut_all
     FROM unnest(%[1]s::text[]) AS s(status) CROSS JOIN LATERAL (
-        SELECT c.*, row_number() OVER () AS nth FROM %[2]s CROSS JOIN LATERAL (%[3]s) c LIMIT %[4]d + 1) c`, s.arg(RunStatuses()), w.over, lane, most)
+        SELECT c.*, row_number() OVER () AS nth FROM %[2]s CROSS JOIN LATERAL (%[3]s) c LIMIT %[4]d + 1) c`, s.arg(s.wanted()), w.over, lane, most)
 }
 
 // seenMixed looks at one Run more than it counts, of all statuses together.

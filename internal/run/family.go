@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -62,27 +63,56 @@ func Family(ctx context.Context, q pg.Querier, projects []string, id uuid.UUID) 
 	return list, err
 }
 
-// LaterRun is a retry of a Run: which, and how it stands.
+// answeredSQL tells of a Run r whether a newer Run of its retry family stands for it. Nearly every Run is no retry, and is
+// asked for no more than whether it has one.
+var answeredSQL = fmt.Sprintf(`CASE WHEN r.retry_of_run_id IS NULL THEN EXISTS (SELECT FROM runs c WHERE c.retry_of_run_id = r.id) ELSE EXISTS (
+    WITH RECURSIVE up AS (
+        SELECT r.retry_of_run_id AS id, 0 AS n
+        UNION ALL
+        SELECT u.retry_of_run_id, up.n + 1 FROM up JOIN runs u ON u.id = up.id WHERE u.retry_of_run_id IS NOT NULL AND up.n < %[1]d
+    ), down AS (
+        (SELECT id, 0 AS n FROM up ORDER BY up.n DESC LIMIT 1)
+        UNION ALL
+        SELECT d.id, down.n + 1 FROM down JOIN runs d ON d.retry_of_run_id = down.id WHERE down.n < %[1]d
+    )
+    SELECT FROM down JOIN runs d ON d.id = down.id WHERE (d.created_at_ms, d.id) > (r.created_at_ms, r.id)) END`, MaxFamily)
+
+// LaterRun is a newer Run of a retry family: which, and how it stands.
 type LaterRun struct {
 	ID     uuid.UUID `json:"id"`
 	Status Status    `json:"status"`
 }
 
-// NewestRetries returns the newest retry of each of the Runs that has one.
-func NewestRetries(ctx context.Context, q pg.Querier, projects []string, ids []uuid.UUID) (_ map[uuid.UUID]LaterRun, err error) {
-	defer pg.Wrap(&err, "run.NewestRetries(%d runs)", len(ids))
-	rows, err := q.Query(ctx, `
-		SELECT DISTINCT ON (retry_of_run_id) retry_of_run_id, id, status FROM runs
-		WHERE retry_of_run_id = ANY($1) AND project_id = ANY($2) ORDER BY retry_of_run_id, created_at_ms DESC, id DESC`, ids, projects)
+var answersSQL = fmt.Sprintf(`
+WITH RECURSIVE up AS (
+    SELECT id AS of, id, retry_of_run_id, 0 AS n FROM runs WHERE id = ANY($1) AND project_id = ANY($2)
+    UNION ALL
+    SELECT up.of, u.id, u.retry_of_run_id, up.n + 1 FROM up JOIN runs u ON u.id = up.retry_of_run_id WHERE up.n < %[1]d
+), down AS (
+    (SELECT DISTINCT ON (of) of, id, 0 AS n FROM up ORDER BY of, up.n DESC)
+    UNION ALL
+    SELECT down.of, d.id, down.n + 1 FROM down JOIN runs d ON d.retry_of_run_id = down.id WHERE down.n < %[1]d
+)
+SELECT DISTINCT ON (down.of) down.of, d.id, d.status FROM down JOIN runs o ON o.id = down.of JOIN runs d ON d.id = down.id
+WHERE (d.created_at_ms, d.id) > (o.created_at_ms, o.id) ORDER BY down.of, d.created_at_ms DESC, d.id DESC`, MaxFamily)
+
+// Answers returns the newest Run of the retry family of each of the Runs, where that is not the Run itself: what stands for
+// it now. That is a retry of it, or of another Run of its family. One that has none is its family's newest.
+func Answers(ctx context.Context, q pg.Querier, projects []string, ids []uuid.UUID) (_ map[uuid.UUID]LaterRun, err error) {
+	defer pg.Wrap(&err, "run.Answers(%d runs)", len(ids))
+	answers := map[uuid.UUID]LaterRun{}
+	if len(ids) == 0 {
+		return answers, nil
+	}
+	rows, err := q.Query(ctx, answersSQL, ids, projects)
 	if err != nil {
 		return nil, err
 	}
-	retries := map[uuid.UUID]LaterRun{}
 	var of uuid.UUID
 	var r LaterRun
 	_, err = pgx.ForEachRow(rows, []any{&of, &r.ID, &r.Status}, func() error {
-		retries[of] = r
+		answers[of] = r
 		return nil
 	})
-	return retries, err
+	return answers, err
 }

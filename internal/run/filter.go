@@ -36,6 +36,8 @@ type Filter struct {
 	TriggerID string
 	SinceMS   int64 // created at or after
 	UntilMS   int64 // created before
+	// Unanswered are those that no newer Run of their retry family stands for.
+	Unanswered bool
 
 	// Text is what somebody typed: the Runs of the Tasks and Triggers it names, those whose id begins with it, and the
 	// retries of the users it names.
@@ -53,6 +55,7 @@ const (
 	byOrigin  part = "origin"
 	byTask    part = "task"
 	byTrigger part = "trigger"
+	byAnswer  part = "answer" // no index has it
 )
 
 // A walk is one way through an index of runs (r), newest first: a lane for each row of over, which is a Project p as a rule.
@@ -173,8 +176,8 @@ func split[T any](list []T, of func(T) (string, string)) (projects, ids []string
 
 // unserved are the parts of the filter that w's index does not restrict to.
 func (s *statement) unserved(w walk) (list []part) {
-	asked := map[part]bool{byStatus: len(s.Statuses) > 0, byOrigin: s.Origin != "", byTask: s.TaskID != "", byTrigger: s.TriggerID != ""}
-	for _, p := range []part{byStatus, byOrigin, byTask, byTrigger} {
+	asked := map[part]bool{byStatus: len(s.Statuses) > 0, byOrigin: s.Origin != "", byTask: s.TaskID != "", byTrigger: s.TriggerID != "", byAnswer: s.Unanswered}
+	for _, p := range []part{byStatus, byOrigin, byTask, byTrigger, byAnswer} {
 		if asked[p] && !slices.Contains(w.serves, p) {
 			list = append(list, p)
 		}
@@ -199,6 +202,8 @@ func (s *statement) condition(p part) string {
 		return isRetry
 	case p == byOrigin:
 		return "r.execution_origin = 'scheduled'"
+	case p == byAnswer:
+		return "NOT " + answeredSQL
 	case p == byTask:
 		return "r.task_id = " + s.arg(s.TaskID)
 	default:

@@ -35,7 +35,7 @@ type Trouble struct {
 	Failed    int     `json:"failed"`
 	TimedOut  int     `json:"timedOut"`
 	Lost      int     `json:"lost"`
-	Retried   int     `json:"retried"` // those of them that were retried since
+	Retried   int     `json:"retried"` // those of them for which a newer Run of their retry family stands
 	First     Failure `json:"first"`   // the oldest that was looked at
 	Newest    Failure `json:"newest"`
 }
@@ -59,12 +59,12 @@ func (f *Failure) fields() []any {
 
 // incidentSQL groups what is seen; it is put around the statement of a list.
 const incidentSQL = `
-WITH seen AS MATERIALIZED (SELECT id, project_id, task_id, status, created_at_ms, fits, cut FROM (%s) list
+WITH seen AS MATERIALIZED (SELECT id, project_id, task_id, retry_of_run_id, status, created_at_ms, fits, cut FROM (%s) list
 ), tasks AS (
     SELECT project_id, task_id, count(*) FILTER (WHERE status = 'failed') AS failed, count(*) FILTER (WHERE status = 'timed_out') AS timed_out,
-        count(*) FILTER (WHERE status = 'lost') AS lost, count(*) FILTER (WHERE EXISTS (SELECT FROM runs c WHERE c.retry_of_run_id = seen.id)) AS retried,
+        count(*) FILTER (WHERE status = 'lost') AS lost, count(*) FILTER (WHERE %s) AS retried,
         (array_agg(id ORDER BY created_at_ms, id))[1] AS first, (array_agg(id ORDER BY created_at_ms DESC, id DESC))[1] AS newest
-    FROM (SELECT * FROM seen WHERE fits ORDER BY created_at_ms DESC, id DESC LIMIT %d) seen GROUP BY project_id, task_id
+    FROM (SELECT * FROM seen WHERE fits ORDER BY created_at_ms DESC, id DESC LIMIT %d) r GROUP BY project_id, task_id
 )
 SELECT t.project_id, t.task_id, t.failed, t.timed_out, t.lost, t.retried,
     f.id, f.task_name, f.status, f.error_code, f.error_summary, f.created_at_ms, n.id, n.task_name, n.status, n.error_code, n.error_summary, n.created_at_ms,
@@ -104,7 +104,7 @@ func readIncident(ctx context.Context, q pg.Querier, f Filter, most int, order s
 	if len(walks) == 0 {
 		return i, nil
 	}
-	sql := fmt.Sprintf(incidentSQL, s.listSQL(walks, nil, false, most+1), most, most, order, tasks+1)
+	sql := fmt.Sprintf(incidentSQL, s.listSQL(walks, nil, false, most+1), answeredSQL, most, most, order, tasks+1)
 	rows, err := q.Query(ctx, sql, s.args...)
 	if err != nil {
 		return i, err
@@ -119,12 +119,12 @@ func readIncident(ctx context.Context, q pg.Querier, f Filter, most int, order s
 	return i, err
 }
 
-// Unanswered returns the newest n Runs that match f, failed or timed out, and were never retried, the oldest of them
-// first: what a selection of all failures freezes. A retry that failed as well stands for what it retried. more tells that
-// there are, or may be, others. It looks at no more than [IncidentCap] Runs.
+// Unanswered returns the newest n Runs that match f, failed or timed out, for which no newer Run of their retry family stands,
+// the oldest of them first: what a selection of all failures freezes, of each family one at most. more tells that there are,
+// or may be, others. It looks at no more than [IncidentCap] Runs.
 func Unanswered(ctx context.Context, q pg.Querier, f Filter, n int) (ids []uuid.UUID, more bool, err error) {
 	defer pg.Wrap(&err, "run.Unanswered(%d projects)", len(f.Projects))
-	if len(f.Statuses) == 0 {
+	if f.Unanswered = true; len(f.Statuses) == 0 {
 		f.Statuses = Retriable()
 	}
 	var after *pg.Cursor
@@ -133,12 +133,10 @@ func Unanswered(ctx context.Context, q pg.Querier, f Filter, n int) (ids []uuid.
 		if err != nil {
 			return nil, false, err
 		}
-		open, err := neverRetried(ctx, q, page.Runs)
-		if err != nil {
-			return nil, false, err
+		for _, r := range page.Runs {
+			ids = append(ids, r.ID)
 		}
-		ids, after = append(ids, open...), page.Next
-		if after == nil || len(ids) > n {
+		if after = page.Next; after == nil || len(ids) > n {
 			break
 		}
 	}
@@ -146,17 +144,4 @@ func Unanswered(ctx context.Context, q pg.Querier, f Filter, n int) (ids []uuid.
 	ids = ids[:min(len(ids), n)]
 	slices.Reverse(ids)
 	return ids, more, nil
-}
-
-// neverRetried are those of the Runs that no retry was made of, in their order.
-func neverRetried(ctx context.Context, q pg.Querier, runs []Summary) (open []uuid.UUID, err error) {
-	for _, r := range runs {
-		open = append(open, r.ID)
-	}
-	rows, err := q.Query(ctx, `SELECT retry_of_run_id FROM runs WHERE retry_of_run_id = ANY($1)`, open)
-	if err != nil {
-		return nil, err
-	}
-	retried, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	return slices.DeleteFunc(open, func(id uuid.UUID) bool { return slices.Contains(retried, id) }), err
 }

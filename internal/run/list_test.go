@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -265,18 +266,40 @@ func TestNewerFillsTheNewestPage(t *testing.T) {
 	}
 }
 
-// Of several retries of one Run the newest counts, and only to who may see it.
-func TestNewestRetries(t *testing.T) {
+// What stands for a Run is the newest of its family, whichever Run of it that retries; and only to who may see it.
+func TestAnswers(t *testing.T) {
 	w := newWorld(t)
-	source, other := w.admit(0), w.admit(1e9)
-	newer := retryOf(t, w.super, source, uuid.New(), run.Succeeded, w.nowMS-10)
-	retryOf(t, w.super, source, uuid.New(), run.Failed, w.nowMS-20)
-	got, err := run.NewestRetries(t.Context(), w.super, []string{"ops"}, []uuid.UUID{source, other})
-	if diff := cmp.Diff(map[uuid.UUID]run.LaterRun{source: {ID: newer, Status: run.Succeeded}}, got); err != nil || diff != "" {
-		t.Errorf("NewestRetries() = %v (-want +got)\n%s", err, diff)
+	q := w.Pool(t, migrations.RoleConsole)
+	source, other := w.ended("ops", "hourly", time.Hour, run.Failed, "a"), w.ended("ops", "nightly", time.Hour, run.Failed, "b")
+	early := retryOf(t, w.super, source, uuid.New(), run.Failed, w.nowMS-40)
+	late := retryOf(t, w.super, source, uuid.New(), run.Failed, w.nowMS-30)
+	last := retryOf(t, w.super, early, uuid.New(), run.Failed, w.nowMS-20)
+	all := []uuid.UUID{source, other, early, late, last}
+	newest := run.LaterRun{ID: last, Status: run.Failed}
+	got, err := run.Answers(t.Context(), q, []string{"ops"}, all)
+	if diff := cmp.Diff(map[uuid.UUID]run.LaterRun{source: newest, early: newest, late: newest}, got); err != nil || diff != "" {
+		t.Errorf("Answers() = %v (-want +got)\n%s", err, diff)
 	}
-	if got, err := run.NewestRetries(t.Context(), w.super, []string{"growth"}, []uuid.UUID{source}); err != nil || len(got) > 0 {
-		t.Errorf("NewestRetries(by a reader of growth) = %v, %v, want none", got, err)
+	if got, err := run.Answers(t.Context(), q, []string{"growth"}, all); err != nil || len(got) > 0 {
+		t.Errorf("Answers(by a reader of growth) = %v, %v, want none", got, err)
+	}
+
+	f := run.Filter{Projects: []string{"ops"}, Statuses: run.Troubles(), Unanswered: true}
+	open, err := run.List(t.Context(), q, f, nil, 50)
+	if diff := cmp.Diff([]uuid.UUID{last, other}, ids(open.Runs)); err != nil || diff != "" {
+		t.Errorf("List(unanswered) = %v (-want +got)\n%s", err, diff)
+	}
+	chosen, _, err := run.Unanswered(t.Context(), q, run.Filter{Projects: []string{"ops"}}, 50)
+	if diff := cmp.Diff([]uuid.UUID{other, last}, chosen); err != nil || diff != "" {
+		t.Errorf("Unanswered() = %v, want one Run of each family (-want +got)\n%s", err, diff)
+	}
+	counts, err := run.CountByStatus(t.Context(), q, f)
+	if diff := cmp.Diff(map[run.Status]run.Count{run.Failed: {N: 2}}, counts); err != nil || diff != "" {
+		t.Errorf("CountByStatus(unanswered) = %v (-want +got)\n%s", err, diff)
+	}
+	incident, err := run.ReadIncident(t.Context(), q, run.Filter{Projects: []string{"ops"}})
+	if err != nil || len(incident.Tasks) == 0 || incident.Tasks[0].Failures() != 5 || incident.Tasks[0].Retried != 3 {
+		t.Errorf("ReadIncident() = %+v, %v, want 5 failures of which 3 are answered", incident, err)
 	}
 }
 

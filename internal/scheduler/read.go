@@ -1,14 +1,18 @@
 package scheduler
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
+	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/search"
 )
 
 // ErrNotFound reports that there is no such Schedule, or none the reader may see.
@@ -96,3 +100,27 @@ const alongside = `LEFT JOIN LATERAL (SELECT r.id, r.status FROM runs r
     WHERE r.project_id = s.project_id AND r.trigger_id = s.trigger_id AND r.scheduled_for_ms = s.last_scheduled_at_ms
     ORDER BY r.created_at_ms DESC LIMIT 1) last ON true
 LEFT JOIN trigger_pauses pause ON pause.id = s.pause_id LEFT JOIN users pauser ON pauser.id = pause.paused_by`
+
+// PausedAmong returns those of the Triggers that somebody holds back.
+func PausedAmong(ctx context.Context, q pg.Querier, triggers []search.Trigger) (_ map[search.Trigger]bool, err error) {
+	defer pg.Wrap(&err, "scheduler.PausedAmong(%d triggers)", len(triggers))
+	paused := map[search.Trigger]bool{}
+	if len(triggers) == 0 {
+		return paused, nil
+	}
+	var projects, ids []string
+	for _, t := range triggers {
+		projects, ids = append(projects, t.ProjectID), append(ids, t.ID)
+	}
+	rows, err := q.Query(ctx, `
+		SELECT DISTINCT s.project_id, s.trigger_id FROM unnest($1::text[], $2::text[]) AS t(project, trigger)
+		JOIN trigger_schedules s ON s.project_id = t.project AND s.trigger_id = t.trigger WHERE s.pause_id IS NOT NULL`, projects, ids)
+	if err != nil {
+		return nil, err
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[search.Trigger])
+	for _, t := range list {
+		paused[t] = true
+	}
+	return paused, err
+}

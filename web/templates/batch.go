@@ -109,6 +109,7 @@ type MadeRow struct {
 type Pick struct {
 	Value   string
 	For     string // retry or stop
+	Waits   bool   // for a retry: no newer Run of its family stands for it
 	Checked bool
 	Label   text.Text
 }
@@ -118,7 +119,7 @@ type Picking struct {
 	Action   string // without one nothing may
 	Retry    text.Text
 	Stop     text.Text
-	Failed   Link // chooses every failed one of the page
+	Failed   Link // chooses every one of the page that waits for a retry
 	Matching Link // every failed one of the filter
 	Most     string
 }

@@ -200,6 +200,11 @@ type RunRow struct {
 	Duration text.Text
 	SoFar    string // seconds since it started, of one that has not ended
 	Pick     Pick
+	Held     Status // of its Trigger, if somebody holds it back
+
+	// The newest Run of its retry family, if that is another: it stands for this one now.
+	Answer       ID
+	AnswerStatus Status
 }
 
 // Runs is the list of Runs.
@@ -219,9 +224,10 @@ type Runs struct {
 	Rows     []RunRow
 	Empty    Empty
 	Pages    Pages
-	Views    []NavLink // the list, and the same by Task
+	Views    []NavLink // the list, and others of the same Runs
 	Picking  Picking
 	Group    string // by what it is grouped, for the form to carry
+	Retried  string // whether by then, for the form to carry
 	Grouped  bool
 	Incident Incident
 }

@@ -26,6 +26,7 @@ type Hit struct {
 	Mono   bool // it is an id
 	Status Status
 	Note   text.Text
+	Held   Status // of its Trigger, if somebody holds it back
 	At     Instant
 	Also   Link
 }

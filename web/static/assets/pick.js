@@ -43,7 +43,7 @@
   every?.addEventListener('change', () => set(boxes(), every.checked));
   failed?.addEventListener('click', (event) => {
     event.preventDefault();
-    set(boxes().filter((box) => box.dataset.for === 'retry'), true);
+    set(boxes().filter((box) => 'waits' in box.dataset), true);
   });
   form.addEventListener('formdata', (event) => {
     const sent = event.formData.getAll('run');
