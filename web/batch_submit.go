@@ -142,13 +142,17 @@ func (s *server) askFrozen(c echo.Context, o ownBatch, x shown) error {
 	return writeHTML(c, x.code, templates.AskManyPage(page))
 }
 
+// chosenOf is a batch of one's own and the form that was sent for it.
+func (s *server) chosenOf(c echo.Context) (o ownBatch, f choice, err error) {
+	if o, err = s.ownBatch(c); err == nil {
+		f, err = readChoice(c)
+	}
+	return o, f, err
+}
+
 // verifyBatch starts another step-up for a batch.
 func (s *server) verifyBatch(c echo.Context) error {
-	o, err := s.ownBatch(c)
-	if err != nil {
-		return err
-	}
-	f, err := readChoice(c)
+	o, f, err := s.chosenOf(c)
 	if err != nil {
 		return err
 	}
@@ -160,11 +164,7 @@ func (s *server) verifyBatch(c echo.Context) error {
 
 // submitBatch does it, or says of each Run why not.
 func (s *server) submitBatch(c echo.Context) error {
-	o, err := s.ownBatch(c)
-	if err != nil {
-		return err
-	}
-	f, err := readChoice(c)
+	o, f, err := s.chosenOf(c)
 	if err != nil {
 		return err
 	}

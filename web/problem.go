@@ -123,11 +123,14 @@ func problemOfRouter(e *echo.HTTPError) problem {
 	return newProblem(e.Code, text.Data(http.StatusText(e.Code)), text.Of("The request was refused."), nothing, text.Of("Begin at the overview."), e)
 }
 
-// refusals are the status and the title of each kind of refusal. None is the console's failure.
-var refusals = map[oidc.Kind]struct {
+// heading is the status and the title of a page that refuses.
+type heading struct {
 	status int
 	title  text.Text
-}{
+}
+
+// refusals are those of each kind of refusal. None is the console's failure.
+var refusals = map[oidc.Kind]heading{
 	oidc.UnknownState:        {http.StatusBadRequest, text.Of("This sign-in is not known here")},
 	oidc.AlreadyUsed:         {http.StatusBadRequest, text.Of("This answer was used before")},
 	oidc.Expired:             {http.StatusBadRequest, text.Of("The sign-in took too long")},

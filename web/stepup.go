@@ -36,11 +36,8 @@ func (s *server) stepUpCallback(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, there)
 }
 
-// stepUpKinds are the status and title of what is not worded like a sign-in.
-var stepUpKinds = map[oidc.Kind]struct {
-	status int
-	title  text.Text
-}{
+// stepUpKinds are those of what is not worded like a sign-in.
+var stepUpKinds = map[oidc.Kind]heading{
 	oidc.UnknownState: {http.StatusBadRequest, text.Of("This verification is not known here")},
 	oidc.Expired:      {http.StatusBadRequest, text.Of("The verification took too long")},
 	oidc.WrongNonce:   {http.StatusBadRequest, text.Of("The answer is another verification’s")},
