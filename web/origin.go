@@ -8,7 +8,9 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/catalog"
+	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/runmgmt"
 	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
@@ -42,6 +44,14 @@ func (s *server) heldBack(f runFacts, nowMS int64) templates.Held {
 	}
 	return templates.Held{Trigger: templates.Link{Text: text.Data(*root.TriggerID), URL: s.links.schedule(f.ProjectID, *root.TriggerID)}, By: visible(f.Pause.ByName),
 		Since: instant(f.Pause.AtMS, nowMS), Reason: linked(f.Pause.Reason)}
+}
+
+// authorOf is what the Task's author says of running it again, on a Run that this is a question of.
+func authorOf(d run.Detail) templates.Author {
+	if runmgmt.InState(policy.RetryRun, d.Status) != nil {
+		return templates.Author{}
+	}
+	return authorSays(catalog.RetryContent{Safe: optional(d.RetrySafe), Note: optional(d.RetryNote)})
 }
 
 func authorSays(r catalog.RetryContent) templates.Author {

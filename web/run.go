@@ -65,7 +65,7 @@ func (s *server) runPage(c echo.Context, v viewer, f runFacts) templates.Run {
 	}
 	page.JSON, page.Done, page.Deeds = s.links.run(d.ID)+".json", done(c, d), s.deeds(v, d)
 	page.Timeline, page.Family, page.Ended = timeline(d, v.nowMS), s.family(f.Family, d.ID, v.nowMS), d.Status.Terminal()
-	page.Address, page.Held = s.publicURL(s.links.run(d.ID)), s.heldBack(f, v.nowMS)
+	page.Address, page.Held, page.Author = s.publicURL(s.links.run(d.ID)), s.heldBack(f, v.nowMS), authorOf(d)
 	page.Audit = s.auditRows(f.audit, v.nowMS)
 	if d.ErrorSummary != nil {
 		page.Summary = visible(*d.ErrorSummary)

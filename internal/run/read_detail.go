@@ -35,6 +35,8 @@ type Detail struct {
 	Attention            *string         `json:"needsAttention"` // why nobody moves it by itself; nil if somebody does, or it is over
 	RunbookURL           string          `json:"runbookUrl,omitempty"`
 	LogsURL              string          `json:"logsUrl,omitempty"`
+	RetrySafe            *string         `json:"retrySafe"` // whether running it again is, as the Task's author says now: yes, no or ask
+	RetryNote            *string         `json:"retryNote"` // and what else they say of it
 	Attempts             []AttemptDetail `json:"attempts"`
 	Events               []Event         `json:"events"`
 	EventsAreAll         bool            `json:"eventsAreAll"`
@@ -82,9 +84,12 @@ const detailSQL = `
 WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms)
 SELECT ` + summaryColumns + `, r.trigger_revision, r.trigger_content_digest, t.content_digest, r.task_snapshot_ref, r.trigger_type,
     r.execution_origin, r.execution_owner, r.triggered_by, r.version, r.queued_at_ms, r.cancel_requested_at_ms, r.cancel_reason,
-    g.content::jsonb ->> 'timezone', CASE WHEN ` + unsettled + ` THEN ` + attentionSQL + ` END, t.runbook, t.logs
+    g.content::jsonb ->> 'timezone', CASE WHEN ` + unsettled + ` THEN ` + attentionSQL + ` END, t.runbook, t.logs,
+    head.retry_safe, head.retry_note
 FROM clock CROSS JOIN runs r LEFT ` + newest + `
 JOIN task_definition_revisions t ON t.project_id = r.project_id AND t.task_id = r.task_id AND t.revision = r.task_revision
+JOIN task_definitions d ON d.project_id = r.project_id AND d.task_id = r.task_id
+JOIN task_definition_revisions head ON head.project_id = d.project_id AND head.task_id = d.task_id AND head.revision = d.current_revision
 LEFT JOIN trigger_revisions g ON g.project_id = r.project_id AND g.trigger_id = r.trigger_id AND g.revision = r.trigger_revision
 WHERE r.id = $1 AND r.project_id = ANY($2)`
 
@@ -117,7 +122,7 @@ func (d *Detail) columns() []any {
 		&s.Status, &s.ErrorCode, &s.ErrorSummary, &s.ExitCode, &s.CreatedAtMS, &s.StartedAtMS, &s.FinishedAtMS,
 		&d.TriggerRevision, &d.TriggerDigest, &d.TaskDigest, &d.SnapshotRef, &d.TriggerType, &d.ExecutionOrigin,
 		&d.ExecutionOwner, &d.TriggeredBy, &d.Version, &d.QueuedAtMS, &d.CancelRequestedAtMS, &d.CancelReason,
-		&d.Timezone, &d.Attention, &d.runbookTmpl, &d.logTmpl}
+		&d.Timezone, &d.Attention, &d.runbookTmpl, &d.logTmpl, &d.RetrySafe, &d.RetryNote}
 }
 
 func attemptsOf(ctx context.Context, q pg.Querier, id uuid.UUID) ([]AttemptDetail, error) {

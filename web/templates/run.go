@@ -24,6 +24,7 @@ type Run struct {
 	Markdown  text.Text // for the incident channel
 	Done      text.Text // what the submission that led here came to
 	Held      Held
+	Author    Author
 	Deeds     []Deed
 	Family    Family
 	Audit     []AuditRow
