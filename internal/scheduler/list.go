@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -141,24 +142,33 @@ func pageOf(list []met, n int) (page Page) {
 	return page
 }
 
-// listSQL merges what the lanes of all walks meet first. A Schedule that more than one meets is one row.
+// listSQL merges what the lanes of all walks meet first.
 func (s *statement) listSQL(after *Cursor, limit int) string {
-	var lanes []string
-	for _, w := range walksOf(s.State) {
-		lanes = append(lanes, s.lanes(w, after, limit))
-	}
-	if len(s.found.Tasks) > 0 {
-		lanes = append(lanes, s.tasksLane(after, limit))
-	}
-	return fmt.Sprintf(`WITH clock AS MATERIALIZED (SELECT %s AS ms), page AS MATERIALIZED (
-    SELECT m.project_id, m.trigger_id, m.sort, bool_or(m.fits) AS fits, bool_or(m.cut) AS cut FROM (%s) m
-    GROUP BY m.sort, m.project_id, m.trigger_id ORDER BY m.sort, m.project_id, m.trigger_id LIMIT %d
-)
+	return fmt.Sprintf(`WITH clock AS MATERIALIZED (SELECT %s AS ms), page AS MATERIALIZED (SELECT * FROM (%s) m LIMIT %d)
 SELECT %s, s.sort, clock.ms, page.fits, page.cut FROM clock CROSS JOIN page
 JOIN (%s) s ON s.project_id = page.project_id AND s.trigger_id = page.trigger_id
 JOIN trigger_revisions g ON g.project_id = s.project_id AND g.trigger_id = s.trigger_id AND g.revision = s.trigger_revision
 %s
-ORDER BY page.sort, page.project_id, page.trigger_id`, pg.ClockMS, strings.Join(lanes, "\nUNION ALL\n"), limit, summaryColumns, judged, alongside)
+ORDER BY page.sort, page.project_id, page.trigger_id`, pg.ClockMS, s.metSQL(after, limit), limit, summaryColumns, judged, alongside)
+}
+
+// metSQL selects what the walks meet, in the order of the list.
+func (s *statement) metSQL(after *Cursor, limit int) string {
+	const inOrder = " ORDER BY m.sort, m.project_id, m.trigger_id"
+	var list []string
+	for _, w := range walksOf(s.State) {
+		list = append(list, s.lanes(w, after, limit))
+	}
+	if len(s.found.Tasks) == 0 {
+		// Each walk's Schedules come before the next one's, which is not walked if they fill the page.
+		for i := range list {
+			list[i] = fmt.Sprintf("(SELECT m.* FROM (%s) m%s LIMIT %d)", list[i], inOrder, limit)
+		}
+		return strings.Join(list, "\nUNION ALL\n")
+	}
+	// A Schedule that more than one meets is one row.
+	return fmt.Sprintf(`SELECT m.project_id, m.trigger_id, m.sort, bool_or(m.fits) AS fits, bool_or(m.cut) AS cut FROM (%s) m
+    GROUP BY m.sort, m.project_id, m.trigger_id%s`, strings.Join(append(list, s.tasksLane(after, limit)), "\nUNION ALL\n"), inOrder)
 }
 
 // lanes selects the first Schedules that w meets in each Project, and the last looked at if no more may be.
@@ -257,49 +267,41 @@ func CountByState(ctx context.Context, q pg.Querier, f Filter) (_ map[State]run.
 	if err != nil {
 		return nil, err
 	}
-	counts := map[State]run.Count{}
 	rows, err := q.Query(ctx, s.countSQL(), s.args...)
 	if err != nil {
 		return nil, err
 	}
-	cut := map[State]bool{}
+	counts, looked := map[State]run.Count{}, make([]int, len(walks)+1)
 	var state State
-	var n, which int
-	_, err = pgx.ForEachRow(rows, []any{&state, &which, &n}, func() error {
-		if which >= 0 { // the walk of that number was cut
-			for _, state := range walks[which].states {
-				cut[state] = true
-			}
-			return nil
-		}
-		counts[state] = run.Count{N: n}
+	var which, fit, all int
+	_, err = pgx.ForEachRow(rows, []any{&which, &state, &fit, &all}, func() error {
+		looked[which] += all
+		counts[state] = run.Count{N: min(counts[state].N+fit, run.CountCap)}
 		return nil
 	})
-	for state := range cut {
-		counts[state] = run.Count{N: counts[state].N, More: true}
+	for i, w := range walks {
+		for _, state := range w.states {
+			if looked[i] > run.CountCap {
+				counts[state] = run.Count{N: counts[state].N, More: true}
+			}
+		}
 	}
+	maps.DeleteFunc(counts, func(_ State, c run.Count) bool { return c == run.Count{} })
 	return counts, err
 }
 
-// countSQL counts by state, and has one more row for each walk that was cut.
+// countSQL counts by state, for each walk by itself, those that fit and all that are looked at. What the Tasks that the
+// text names have beyond the walks stands under a number of its own.
 func (s *statement) countSQL() string {
-	var seen, cuts []string
+	var lanes []string
 	for i, w := range walks {
-		name := "walk" + strconv.Itoa(i)
-		seen = append(seen, fmt.Sprintf(`%s AS MATERIALIZED (
-    SELECT c.*, row_number() OVER () AS nth FROM unnest(%s::text[]) AS p(id) CROSS JOIN LATERAL (
-        SELECT s.project_id, s.trigger_id, %s AS state, %s AS fits FROM trigger_schedules s CROSS JOIN clock
-        WHERE s.project_id = p.id AND %s ORDER BY %s LIMIT %d) c LIMIT %[7]d)`,
-			name, s.arg(s.Projects), stateSQL, s.fits(w), w.keys, w.order(), run.CountCap+1))
-		cuts = append(cuts, fmt.Sprintf(`SELECT project_id, trigger_id, state FROM %s WHERE fits AND nth <= %d`, name, run.CountCap))
+		lanes = append(lanes, fmt.Sprintf(`(SELECT %d AS walk, c.state, c.fits FROM unnest(%s::text[]) AS p(id) CROSS JOIN LATERAL (
+        SELECT %s AS state, %s AS fits FROM trigger_schedules s CROSS JOIN clock WHERE s.project_id = p.id AND %s LIMIT %d) c LIMIT %[6]d)`,
+			i, s.arg(s.Projects), stateSQL, s.fits(w), w.keys, run.CountCap+1))
 	}
 	if len(s.found.Tasks) > 0 {
-		cuts = append(cuts, "SELECT s.project_id, s.trigger_id, s.state FROM ("+s.ofTasks()+") s")
+		lanes = append(lanes, fmt.Sprintf(`(SELECT %d, s.state, true FROM (%s) s WHERE strpos(s.trigger_id, %s) = 0)`, len(walks), s.ofTasks(), s.arg(s.Text)))
 	}
-	sql := "WITH clock AS MATERIALIZED (SELECT " + pg.ClockMS + " AS ms), " + strings.Join(seen, ", ") +
-		"\nSELECT state, -1, count(*)::int FROM (" + strings.Join(cuts, " UNION ") + ") m GROUP BY state"
-	for i := range walks {
-		sql += fmt.Sprintf("\nUNION ALL (SELECT '', %[1]d, 0 FROM walk%[1]d WHERE nth > %[2]d)", i, run.CountCap)
-	}
-	return sql
+	return "WITH clock AS MATERIALIZED (SELECT " + pg.ClockMS + " AS ms)\nSELECT walk, state, count(*) FILTER (WHERE fits)::int, count(*)::int FROM (" +
+		strings.Join(lanes, "\nUNION ALL ") + ") m GROUP BY walk, state"
 }
