@@ -216,7 +216,7 @@ const unaccountedSQL = `
 WITH spans AS (
     SELECT trigger_id, (max(scheduled_for_ms) - min(scheduled_for_ms)) / 1000 + 1 AS seconds, count(*) AS runs,
         min(scheduled_for_ms) AS first, max(scheduled_for_ms) AS last
-    FROM ql3.runs GROUP BY trigger_id
+    FROM ql3.runs WHERE project_id = 'ops' GROUP BY trigger_id
 ), passed AS (
     SELECT s.trigger_id, coalesce(sum(e.instants), 0) AS seconds FROM spans s
     LEFT JOIN ql3.schedule_events e ON e.trigger_id = s.trigger_id AND e.type IN ('coalesced', 'skipped') AND e.first_at_ms BETWEEN s.first AND s.last

@@ -46,6 +46,7 @@ var auditWords = map[string]text.Text{
 	"session.sign_out_everywhere": text.Of("Sign-out everywhere"), "session.user_switch": text.Of("Change of the proxy’s user"),
 	"session.backchannel_logout": text.Of("Sign-out by the provider"), "binding.grant": text.Of("Role given"), "binding.revoke": text.Of("Role taken"),
 	"user.disable": text.Of("Account disabled"), "user.enable": text.Of("Account enabled"),
+	"session.end_every": text.Of("End of every session"),
 }
 
 func auditWord(action string) text.Text {

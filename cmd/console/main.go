@@ -52,7 +52,7 @@ type cli struct {
 	Grant    grantCmd    `cmd:"" help:"Give a user a role in a project."`
 	Revoke   revokeCmd   `cmd:"" help:"Take a user's role in a project away."`
 	Bindings bindingsCmd `cmd:"" help:"List who has which role in which project."`
-	User     userCmd     `cmd:"" help:"Disable or enable a user."`
+	User     userCmd     `cmd:"" help:"Disable or enable a user, or sign everybody out."`
 	Audit    auditCmd    `cmd:"" help:"Print what was allowed and denied, newest first."`
 	Next     nextCmd     `cmd:"" help:"Print the next occurrences of a cron expression, as UTC instants."`
 	Config   configCmd   `cmd:"" help:"Print every command, option and variable as Markdown."`

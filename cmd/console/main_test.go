@@ -81,6 +81,7 @@ func TestUsage(t *testing.T) {
 		{"not a number", "serve --claim-budget many", exitUsage, "--claim-budget"},
 		{"not one of the words", "serve --log-level loud", exitUsage, "loud"},
 		{"a required flag is missing", "apply", exitUsage, "--file"},
+		{"whom to sign out is not said", "user sign-out", exitUsage, "--everybody"},
 		{"an argument too many", "version 2", exitUsage, "2"},
 	}
 	for _, test := range tests {

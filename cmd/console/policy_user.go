@@ -2,15 +2,38 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/migrations"
 )
 
 type userCmd struct {
 	Disable userDisableCmd `cmd:"" help:"Take everything from a user at once: sessions end, roles rest."`
 	Enable  userEnableCmd  `cmd:"" help:"Let a disabled user sign in again, with the roles it had."`
+	SignOut userSignOutCmd `cmd:"" help:"End every session of everybody, and with them each verification that was not used, as after a restore."`
+}
+
+type userSignOutCmd struct {
+	Everybody bool   `required:"" help:"That everybody is meant." env:"-"`
+	Reason    string `help:"Why, for the audit; at most 500 characters." env:"-"`
+}
+
+// Run ends every session.
+func (c userSignOutCmd) Run(ctx context.Context, e env) error {
+	pool, err := openAs(ctx, e, migrations.RoleAdmin)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	ended, err := policy.EndEverySession(ctx, pool, commandActor(e), c.Reason)
+	if err != nil {
+		return asUsage(err)
+	}
+	_, err = fmt.Fprintf(e.stdout, "ended every session: %d\n", ended)
+	return err
 }
 
 type userDisableCmd struct{ changeFlags }

@@ -24,6 +24,26 @@ func EnableUser(ctx context.Context, pool *pgxpool.Pool, user uuid.UUID, actor A
 	return setStatus(ctx, pool, statusChange{user: user, status: "active", action: "user.enable", actor: actor, reason: reason})
 }
 
+// EndEverySession revokes every session there is, as role ql3_admin, which revokes each proof that was not consumed. It
+// returns how many ended. It is for a database that has come back from a backup: who is signed in there, and what was
+// proved and not yet used, is of another time.
+func EndEverySession(ctx context.Context, pool *pgxpool.Pool, actor Actor, reason string) (ended int64, err error) {
+	defer pg.Wrap(&err, "policy.EndEverySession()")
+	if err := checkReason(reason); err != nil {
+		return 0, err
+	}
+	err = settled(ctx, pool, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `
+			UPDATE console_sessions SET revoked_at_ms = `+pg.ClockMS+`, revoke_reason = 'signed_out_everywhere' WHERE revoked_at_ms IS NULL`)
+		if ended = tag.RowsAffected(); err != nil || ended == 0 {
+			return err
+		}
+		return WriteAudit(ctx, tx, AuditEvent{Action: "session.end_every", Outcome: Allowed, Actor: actor, Words: reason,
+			Detail: map[string]any{"sessions_ended": ended}})
+	})
+	return ended, err
+}
+
 type statusChange struct {
 	user           uuid.UUID
 	status, action string

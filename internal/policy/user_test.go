@@ -131,6 +131,28 @@ func TestDisableAndEnableUser(t *testing.T) {
 	}
 }
 
+func TestEndEverySession(t *testing.T) {
+	w := newWorld(t)
+	w.exec(session(alice))
+	w.exec(session(bob))
+	w.exec(`INSERT INTO step_up_proofs (id, transaction_id, session_id, user_id, action, project_id, purpose, words, level, issuer, subject, client_id,
+			auth_time_s, second_factor, cookie_hash, created_at_ms, expires_at_ms)
+		SELECT gen_random_uuid(), gen_random_uuid(), id, user_id, 'run.retry', 'ops', '[{}]', '', 'hardware', 'i', 's', 'c', 1, 'always', sha256(''), 1, 2
+		FROM console_sessions`)
+	for _, want := range []int64{2, 0} {
+		if ended, err := policy.EndEverySession(t.Context(), w.admin, byRoot, "restored"); ended != want || err != nil {
+			t.Errorf("EndEverySession() = %d, %v, want %d", ended, err, want)
+		}
+	}
+	w.wantRows("(a,signed_out_everywhere,t)\n(b,signed_out_everywhere,t)", selectSessions)
+	w.wantRows("(2)", `SELECT count(*) FROM step_up_proofs WHERE revoked_at_ms IS NOT NULL`)
+	w.wantRows(`(allowed,command,root@host,restored,"{""sessions_ended"": 2}")`,
+		`SELECT outcome, actor_type, actor, words, detail FROM security_audit_events WHERE action = 'session.end_every'`)
+	if _, err := policy.EndEverySession(t.Context(), w.admin, byRoot, strings.Repeat("x", 501)); err == nil {
+		t.Error("EndEverySession() with too long a reason = nil")
+	}
+}
+
 // A sign-in writes the User's row and the session's in one transaction. Whoever commits first, no session is left.
 func TestDisableDuringSignIn(t *testing.T) {
 	signIn := `UPDATE users SET signed_in_at_ms = 2, updated_at_ms = 2 WHERE id = '` + alice.String() + `' AND status = 'active'; ` + session(alice)

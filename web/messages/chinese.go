@@ -138,6 +138,7 @@ var chinese = text.Catalogue{
 	"A time like 2026-11-29T03:00:00Z, or how long ago, like -2h":                                      "形如 2026-11-29T03:00:00Z 的时间，或多久以前，如 -2h",
 	"About this instance":      "关于此实例",
 	"Account disabled":         "账户已停用",
+	"End of every session":     "结束所有会话",
 	"Account enabled":          "账户已启用",
 	"Acquired":                 "取得时间",
 	"Action":                   "操作",
