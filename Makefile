@@ -114,7 +114,7 @@ bench-lateness: ## Measure how late one replica admits what is due (90 s)
 .PHONY: bench-burst
 bench-burst: ## Measure 20,000 Schedules due at one instant, and what others make of as many (15 min; SIZE=2000 ROUNDS=1 to try)
 	@set -o pipefail && bin=$$(.ci/setup --print-bin) && peers=$$(.ci/setup --print-peers) && \
-	env $$peers CONSOLE_POSTGRES_BIN=$$bin BURST_SIZE=$(SIZE) BURST_ROUNDS=$(ROUNDS) \
+	env $$peers CONSOLE_POSTGRES_BIN=$$bin BURST_SIZE=$(SIZE) BURST_ROUNDS=$(ROUNDS) BURST_WAYS='$(WAYS)' \
 	go test ./e2e -run '^$$' -bench '^BenchmarkBurst$$' -benchtime 1x -timeout 60m | \
 	awk '/^burst: / { last = $$0; next } { print } END { print last }'
 

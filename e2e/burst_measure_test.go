@@ -32,13 +32,16 @@ func (m measure) String() string {
 		m.name, m.count, m.elapsed.Seconds(), m.perSecond(), m.client.Seconds(), m.server.Seconds(), m.rollbacks)
 }
 
-// median is the median of what was measured under a name, in occurrences a second.
+// median is the median of what was measured under a name, in occurrences a second, and 0 if nothing was.
 func median(all []measure, name string) int {
 	var rates []int
 	for _, m := range all {
 		if m.name == name {
 			rates = append(rates, m.perSecond())
 		}
+	}
+	if len(rates) == 0 {
+		return 0
 	}
 	slices.Sort(rates)
 	return rates[len(rates)/2]

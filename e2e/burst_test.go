@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 const (
 	burstSize     = "BURST_SIZE"   // how many Schedules, by default 20,000
 	burstRounds   = "BURST_ROUNDS" // how often everything is measured, one after the other; the medians are the result
+	burstWays     = "BURST_WAYS"   // which ways are measured, a regular expression; by default all
 	burstLead     = 8 * time.Second
 	burstTimeout  = 5 * time.Minute
 	burstTemplate = "burst_template"
@@ -36,9 +38,13 @@ type burst struct {
 // what can be done at all, and what others do. It fails if an occurrence was lost or doubled.
 func BenchmarkBurst(b *testing.B) {
 	x := newBurst(b)
+	ways := regexp.MustCompile(os.Getenv(burstWays))
 	var all []measure
 	for range fromEnv(b, burstRounds, 3) {
 		for _, way := range x.ways() {
+			if !ways.MatchString(way.name) {
+				continue
+			}
 			m := way.measure(b)
 			m.name = way.name
 			fmt.Println(m)

@@ -69,7 +69,7 @@ func TestUsage(t *testing.T) {
 		out  string // on standard output if the code is 0, else on standard error
 	}{
 		{"help", "--help", 0, "Usage: console <command>"},
-		{"help of a command", "serve --help", 0, "--claim-budget=16"},
+		{"help of a command", "serve --help", 0, "--claim-budget=256"},
 		{"help of a group", "migrate --help", 0, "migrate bootstrap"},
 		{"help wins over what is missing", "next --help", 0, "--zone=STRING"},
 		{"version", "version", 0, version},

@@ -12,7 +12,7 @@ import (
 
 // schedulerFlags bound one replica's work; scheduler.Settings says what each may be.
 type schedulerFlags struct {
-	ClaimBudget      int           `default:"16" help:"Schedules one cycle may claim, 1 to 256."`
+	ClaimBudget      int           `default:"256" help:"Schedules one cycle may claim, 1 to 256."`
 	ClaimLease       time.Duration `default:"30s" help:"How long a claim lasts, 1s to 60s."`
 	MisfireGrace     time.Duration `default:"5m" help:"How late an occurrence may be and still count as on time, at most 5m."`
 	Cadence          time.Duration `default:"1s" help:"Longest sleep between two cycles, 50ms to 10s."`

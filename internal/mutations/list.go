@@ -88,6 +88,12 @@ func changed(part string, comparisons ...string) []mutation {
 	return list
 }
 
+// How the fence locks its rows.
+const (
+	lockedRows = "WHERE s.ctid = ANY($1::tid[]) AND s.claim_token = ANY($2::uuid[]) AND s.claim_version = ANY($3::bigint[])\n"
+	locking    = "UPDATE trigger_schedules s SET claim_owner = s.claim_owner\n    " + lockedRows + "    RETURNING s.ctid AS tid, s.*\n"
+)
+
 // The comparisons of the fence, each by itself.
 var fence = slices.Concat(
 	always(fenceFile, "", "TestBrokenComparesEveryPart",
@@ -115,7 +121,8 @@ var fence = slices.Concat(
 	in(fenceFile, "", "TestCommitRefusesABrokenFence/claim_gone",
 		mutation{what: "finding the row by its token", from: "s.claim_token = ANY($2::uuid[])", to: "$2::uuid[] IS NOT NULL"},
 		mutation{what: "finding the row by its version", from: "s.claim_version = ANY($3::bigint[])", to: "$3::bigint[] IS NOT NULL"},
-		mutation{what: "the row lock", from: "\n    FOR UPDATE\n", to: "\n", test: "TestNoTakeoverWhileACommitHoldsTheRow|TestClaimThatExpiresWhileCommitWaitsForTheLock|TestPublishingDefeatsAHeldClaim"},
+		mutation{what: "the row lock", from: locking, to: "SELECT s.ctid AS tid, s.* FROM trigger_schedules s\n    " + lockedRows, test: "TestClaimThatExpiresWhileCommitWaitsForTheLock|TestPublishingDefeatsAHeldClaim"},
+		mutation{what: "locking by a write, of which no predicate lock remains", from: locking, to: "SELECT s.ctid AS tid, s.* FROM trigger_schedules s\n    " + lockedRows + "    FOR UPDATE\n", test: "TestCommitLeavesNoPredicateLockOnSchedules"},
 		mutation{what: "reading the clock after the lock is granted", from: "SELECT s.tid, ` + pg.ClockMS + `, s.project_id",
 			to: "SELECT s.tid, least(` + pg.ClockMS + `, floor(extract(epoch FROM now()) * 1000)::bigint), s.project_id", test: "TestClaimThatExpiresWhileCommitWaitsForTheLock"},
 	))
@@ -129,7 +136,8 @@ var commits = slices.Concat(
 		mutation{what: "advancing the cursor", from: "SET next_fire_at_ms = n.next, ", to: "SET ", test: "TestCommitAdmitsOnce"},
 		mutation{what: "finding the row by its token", from: "WHERE s.ctid = n.tid AND s.claim_token = n.token", to: "WHERE n.token IS NOT NULL", test: "TestCommitDropsOnlyTheRacedOfABatch|TestCommitFindsItsRowsByCtid"},
 		mutation{what: "repeating what was rolled back", from: "pg.RolledBack(err) && len(list) == 1", to: "false", test: "TestCommitRepeatsWhatWasRolledBack"},
-		mutation{what: "splitting a batch that was rolled back", from: "case pg.RolledBack(err) && len(list) > 1:", to: "case false:", test: "TestCommitRepeatsWhatWasRolledBack"},
+		mutation{what: "splitting a batch that was rolled back", from: "case (pg.RolledBack(err) || pg.Refused(err)) && len(list) > 1:", to: "case pg.Refused(err) && len(list) > 1:", test: "TestCommitRepeatsWhatWasRolledBack"},
+		mutation{what: "splitting a batch of which one is refused", from: "(pg.RolledBack(err) || pg.Refused(err))", to: "pg.RolledBack(err)", test: "TestCommitFailsOnlyTheRefusedOfABatch"},
 	),
 	in("internal/pg/tx.go", "", "",
 		mutation{what: "SERIALIZABLE, which the whole fence rests on", from: "return once(ctx, pool, pgx.TxOptions{IsoLevel: pgx.Serializable}, fn)", to: "return once(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, fn)", test: "TestTryTxLeavesAConflictToItsCaller"},

@@ -24,6 +24,14 @@ func RolledBack(err error) bool {
 	return HasCode(err, pgerrcode.SerializationFailure, pgerrcode.DeadlockDetected)
 }
 
+// Refused reports whether err is the server's word that it refuses what a statement was to write, and has rolled it back: a
+// value (class 22), a constraint (class 23), or an exception that one of the database's own functions raised (P0001). What
+// else the transaction was to write may be welcome without it.
+func Refused(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (strings.HasPrefix(e.Code, "22") || strings.HasPrefix(e.Code, "23") || e.Code == pgerrcode.RaiseException)
+}
+
 // HasCode reports whether err is a server error with one of the SQLSTATE codes.
 func HasCode(err error, codes ...string) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)

@@ -162,3 +162,29 @@ func TestConstraintNamesWhatWasViolated(t *testing.T) {
 		t.Errorf("Constraint(not from the database) = %q, want none", got)
 	}
 }
+
+// Only what the server says of the rows is a refusal of one of them.
+func TestRefused(t *testing.T) {
+	_, pool := newLedger(t)
+	pgtest.Exec(t, pool, `INSERT INTO ledger VALUES (1)`)
+	for sql, want := range map[string]bool{
+		`INSERT INTO ledger VALUES (1)`:                        true,
+		`INSERT INTO ledger VALUES (2, 99)`:                    true, // at COMMIT
+		`INSERT INTO ledger VALUES (1 / (SELECT 0))`:           true,
+		`DO $$ BEGIN RAISE EXCEPTION 'no'; END $$`:             true,
+		`DO $$ BEGIN RAISE EXCEPTION SQLSTATE '40001'; END $$`: false,
+		`INSERT INTO nowhere VALUES (1)`:                       false,
+		`SELECT pg_terminate_backend(pg_backend_pid())`:        false,
+	} {
+		err := pg.TryTx(t.Context(), pool, func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), sql)
+			return err
+		})
+		if err == nil || pg.Refused(err) != want {
+			t.Errorf("Refused(%s: %v) = %t, want %t", sql, err, !want, want)
+		}
+	}
+	if pg.Refused(nil) || pg.Refused(context.Canceled) {
+		t.Error("Refused of no error, or of none of the server's, is true")
+	}
+}

@@ -39,7 +39,7 @@ func TestClaimCostDoesNotGrowWithIdleSchedules(t *testing.T) {
 func claimBesideIdle(t *testing.T, idle int) int {
 	t.Helper()
 	var ids []string
-	for i := range batchLimit - 1 {
+	for i := range firstBatch - 1 {
 		ids = append(ids, fmt.Sprintf("due-%d", i))
 	}
 	w := newWorld(t, ids...)
@@ -49,7 +49,7 @@ func claimBesideIdle(t *testing.T, idle int) int {
 		SELECT 'idle', 'idle-' || n, 1, n % 3 = 0, 0, CASE n % 3 WHEN 0 THEN `+pg.ClockMS+` + 1000000 + n WHEN 1 THEN n END, 0 FROM generate_series(1, $1::int) n`, idle)
 	w.exec(insertHeldSQL, held)
 	w.exec(`ANALYZE trigger_schedules`)
-	return claimBuffers(t, w.runtime, batchLimit-1)
+	return claimBuffers(t, w.runtime, firstBatch-1)
 }
 
 // claimBuffers claims, which must yield want Schedules, returns how many buffers that read, and takes it back.
@@ -60,7 +60,7 @@ func claimBuffers(t testing.TB, pool *pgxpool.Pool, want int) int {
 		t.Fatal(err)
 	}
 	defer tx.Rollback(context.WithoutCancel(t.Context()))
-	rows, err := tx.Query(t.Context(), `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) `+fmt.Sprintf(claimSQL, batchLimit), "a", int64(30_000))
+	rows, err := tx.Query(t.Context(), `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) `+fmt.Sprintf(claimSQL, firstBatch), "a", int64(30_000))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,11 +96,11 @@ func BenchmarkClaim(b *testing.B) {
 			super, runtime := db.Super(b), db.Pool(b, migrations.RoleRuntime)
 			b.Run("none due", func(b *testing.B) { benchmarkClaim(b, runtime, 0) })
 			mustExec(b, super, `UPDATE trigger_schedules SET next_fire_at_ms = `+pg.ClockMS+` - 1000 WHERE (project_id, trigger_id) IN
-				(SELECT project_id, trigger_id FROM trigger_schedules WHERE enabled ORDER BY random() LIMIT $1)`, batchLimit-1)
-			b.Run("15 due", func(b *testing.B) { benchmarkClaim(b, runtime, batchLimit-1) })
+				(SELECT project_id, trigger_id FROM trigger_schedules WHERE enabled ORDER BY random() LIMIT $1)`, firstBatch-1)
+			b.Run("15 due", func(b *testing.B) { benchmarkClaim(b, runtime, firstBatch-1) })
 			mustExec(b, super, `SET session_replication_role = replica`)
 			mustExec(b, super, insertHeldSQL, held)
-			b.Run("15 due behind 5000 held", func(b *testing.B) { benchmarkClaim(b, runtime, batchLimit-1) })
+			b.Run("15 due behind 5000 held", func(b *testing.B) { benchmarkClaim(b, runtime, firstBatch-1) })
 		})
 	}
 }
@@ -112,7 +112,7 @@ func benchmarkClaim(b *testing.B, pool *pgxpool.Pool, want int) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		list, err := claim(b.Context(), tx, "a", 30*time.Second, batchLimit)
+		list, err := claim(b.Context(), tx, "a", 30*time.Second, firstBatch)
 		if err != nil || len(list) != want {
 			b.Fatalf("claim = %d claims, %v, want %d", len(list), err, want)
 		}

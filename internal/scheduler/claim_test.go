@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/qinglong/console/internal/pg"
+	"github.com/qinglong/console/internal/pg/pgtest"
 )
 
 func triggersOf(claims []Claim) (ids []string) {
@@ -158,7 +159,7 @@ func TestClaimReadsOnlyTheHeadOfTheDueIndex(t *testing.T) {
 	w.exec(`INSERT INTO trigger_schedules (project_id, trigger_id, trigger_revision, enabled, base_at_ms, next_fire_at_ms, updated_at_ms, claim_owner, claim_token, claim_expires_at_ms)
 		SELECT 'held', 'held-' || n, 1, true, 0, 1, 1, 'x', gen_random_uuid(), ` + pg.ClockMS + ` + 100000 FROM generate_series(1, 5000) n`)
 	w.exec(`ANALYZE trigger_schedules`)
-	plan := strings.Join(explain(t, w.runtime, `EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) `+fmt.Sprintf(claimSQL, batchLimit), "a", int64(30_000)), "\n")
+	plan := strings.Join(explain(t, w.runtime, `EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) `+fmt.Sprintf(claimSQL, firstBatch), "a", int64(30_000)), "\n")
 	scan := regexp.MustCompile(`Index Scan using trigger_schedules_due on trigger_schedules s \(actual rows=[0-9.]+ loops=1\)\n.*Index Cond: \(COALESCE(?s:.*?)Buffers: shared hit=(\d+)`).FindStringSubmatch(plan)
 	if scan == nil {
 		t.Fatalf("the claim does not scan the due index once, in order:\n%s", plan)
@@ -179,4 +180,28 @@ func explain(t *testing.T, q pg.Querier, sql string, args ...any) []string {
 		t.Fatal(err)
 	}
 	return lines
+}
+
+// A claim does not wait for the disk, and what its connection does next does.
+func TestClaimDoesNotWaitForTheDisk(t *testing.T) {
+	w := newWorld(t, "one")
+	w.due("one", time.Second)
+	tx, err := w.runtime.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
+	if list, err := claim(t.Context(), tx, "a", 30*time.Second, 1); err != nil || len(list) != 1 {
+		t.Fatalf("claim = %v, %v, want one", list, err)
+	}
+	const setting = `SHOW synchronous_commit`
+	if got := pgtest.Value[string](t, tx, setting); got != "off" {
+		t.Errorf("the claim's transaction commits with synchronous_commit=%s, want off", got)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := pgtest.Value[string](t, tx.Conn(), setting); got != "on" {
+		t.Errorf("after the claim synchronous_commit=%s, want on", got)
+	}
 }

@@ -28,6 +28,7 @@ type Result struct {
 	Reason     string    // of Raced: the part of the fence that was broken
 	Err        error     // of Failed
 	Passed     int
+	Disturbed  bool // its transaction was rolled back because of others, and then repeated
 }
 
 // Outcome names what became of a claim.
@@ -44,25 +45,32 @@ const (
 )
 
 // commit carries out the decisions in as few transactions as the server allows: one for all, and if that one is
-// rolled back because of others, one for each half. A single claim is repeated until ctx's deadline.
+// rolled back because of others, or one of them is refused, one for each half. A single claim is repeated until ctx's
+// deadline.
 func commit(ctx context.Context, pool *pgxpool.Pool, list []work) []Result {
+	disturbed := false
 	results, err := commitOnce(ctx, pool, list)
-	for try := 0; err != nil && pg.RolledBack(err) && len(list) == 1; try++ {
+	for try := 0; pg.RolledBack(err) && len(list) == 1; try++ {
+		disturbed = true
 		if waitErr := pg.Pause(ctx, try); waitErr != nil {
 			break
 		}
 		results, err = commitOnce(ctx, pool, list)
 	}
 	switch {
-	case err == nil:
-		return results
 	case errors.Is(err, pg.ErrOutcomeUnknown):
-		return settle(ctx, pool, list, err)
-	case pg.RolledBack(err) && len(list) > 1:
+		results = settle(ctx, pool, list, err)
+	case (pg.RolledBack(err) || pg.Refused(err)) && len(list) > 1:
+		disturbed = pg.RolledBack(err)
 		half := len(list) / 2
-		return append(commit(ctx, pool, list[:half]), commit(ctx, pool, list[half:])...)
+		results = append(commit(ctx, pool, list[:half]), commit(ctx, pool, list[half:])...)
+	case err != nil:
+		results = failed(list, err)
 	}
-	return failed(list, err)
+	for i := range results {
+		results[i].Disturbed = results[i].Disturbed || disturbed
+	}
+	return results
 }
 
 func failed(list []work, err error) []Result {
@@ -104,14 +112,16 @@ func outcome(w work, now *fence) Result {
 	}
 }
 
+// write admits last: the checks that an Attempt and an Event have their Run read the index page to which every other
+// admission adds, and the less comes after, the fewer others add to it before the COMMIT.
 func write(ctx context.Context, tx pgx.Tx, list []work, now []*fence, results []Result) error {
-	if err := admit(ctx, tx, list, now, results); err != nil {
-		return err
-	}
 	if err := advance(ctx, tx, list, now, results); err != nil {
 		return err
 	}
-	return record(ctx, tx, list, now, results)
+	if err := record(ctx, tx, list, now, results); err != nil {
+		return err
+	}
+	return admit(ctx, tx, list, now, results)
 }
 
 // admit inserts the Runs of the admitted and fills in their ids.
@@ -166,7 +176,7 @@ func occurrence(w work) run.Occurrence {
 		TriggerDigest: w.claim.TriggerDigest, ScheduledForMS: w.decision.DueMS}
 }
 
-// advanceSQL moves the cursors and gives the claims back. The rows are locked by lock, so their ctids still hold.
+// advanceSQL moves the cursors and gives the claims back. The rows are where lock has written them.
 const advanceSQL = `
 UPDATE trigger_schedules s SET next_fire_at_ms = n.next, last_scheduled_at_ms = coalesce(n.scheduled, s.last_scheduled_at_ms),
     state_version = s.state_version + 1, claim_owner = NULL, claim_token = NULL, claim_expires_at_ms = NULL,
@@ -183,7 +193,7 @@ func advance(ctx context.Context, tx pgx.Tx, list []work, now []*fence, results 
 		if results[i].Outcome == Raced {
 			continue
 		}
-		tids, tokens = append(tids, w.claim.tid), append(tokens, w.claim.Token)
+		tids, tokens = append(tids, now[i].tid), append(tokens, w.claim.Token)
 		next, at = append(next, w.decision.NextMS), append(at, now[i].nowMS)
 		scheduled = append(scheduled, scheduledFor(w, results[i]))
 	}
@@ -200,9 +210,9 @@ func advance(ctx context.Context, tx pgx.Tx, list []work, now []*fence, results 
 	return nil
 }
 
-// scheduledFor is the occurrence that has a Run now, nil if none has.
+// scheduledFor is the occurrence that will have a Run, nil if none will.
 func scheduledFor(w work, r Result) *int64 {
-	if r.Outcome == Admitted || r.Outcome == Already {
+	if r.Outcome == Admitted {
 		return &w.decision.DueMS
 	}
 	return nil

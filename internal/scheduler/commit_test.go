@@ -3,13 +3,18 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/qinglong/console/internal/pg"
+	"github.com/qinglong/console/internal/pg/pgtest"
 )
 
 func TestCommitAdmitsOnce(t *testing.T) {
@@ -149,7 +154,6 @@ func TestBrokenComparesEveryPart(t *testing.T) {
 }
 
 func TestCommitIsAllOrNothing(t *testing.T) {
-	const refuse = `CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'injected' USING ERRCODE = '23514'; END $$`
 	tests := []struct{ name, trigger string }{
 		{"the Run", `CREATE TRIGGER x BEFORE INSERT ON runs FOR EACH ROW EXECUTE FUNCTION public.refuse()`},
 		{"the Attempt", `CREATE TRIGGER x BEFORE INSERT ON run_attempts FOR EACH ROW EXECUTE FUNCTION public.refuse()`},
@@ -246,6 +250,67 @@ func TestCommitLeavesAnAdmittedOccurrenceAlone(t *testing.T) {
 	}
 	if next := value[int64](w, `SELECT next_fire_at_ms FROM trigger_schedules WHERE trigger_id = 'one'`); next <= cursor {
 		t.Errorf("cursor = %d, want after %d", next, cursor)
+	}
+}
+
+// refuse makes a function that refuses a row.
+const refuse = `CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'injected' USING ERRCODE = '23514'; END $$`
+
+// What a commit reads of Schedules and writes leaves no predicate lock, however many there are on a page: else two
+// commits beside one another would always be in each other's way.
+func TestCommitLeavesNoPredicateLockOnSchedules(t *testing.T) {
+	w := newWorld(t, backlogIDs(64)...)
+	w.exec(`UPDATE trigger_schedules SET next_fire_at_ms = ` + pg.ClockMS + ` - 1000`)
+	list := decided(t, w.claim("a", 64)...)
+	err := pg.TryTx(t.Context(), w.runtime, func(tx pgx.Tx) error {
+		if _, err := lock(t.Context(), tx, list); err != nil {
+			return err
+		}
+		locks := pgtest.Value[[]string](t, tx, `SELECT array_agg(DISTINCT relation::regclass::text) FROM pg_locks WHERE mode = 'SIReadLock' AND pid = pg_backend_pid()`)
+		if !slices.Contains(locks, "triggers") || slices.Contains(locks, "trigger_schedules") {
+			t.Errorf("after locking 64 Schedules there are predicate locks on %v, want them on triggers and none on trigger_schedules", locks)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// backlogIDs names n Triggers.
+func backlogIDs(n int) (ids []string) {
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("t%03d", i))
+	}
+	return ids
+}
+
+// The database refuses one of a batch, in its statement or only at COMMIT: the others are admitted.
+func TestCommitFailsOnlyTheRefusedOfABatch(t *testing.T) {
+	for name, trigger := range map[string]string{
+		"in its statement": `CREATE TRIGGER x BEFORE INSERT ON runs FOR EACH ROW WHEN (NEW.trigger_id = 't002') EXECUTE FUNCTION public.refuse()`,
+		"at COMMIT": `CREATE CONSTRAINT TRIGGER x AFTER INSERT ON runs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+			WHEN (NEW.trigger_id = 't002') EXECUTE FUNCTION public.refuse()`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, backlogIDs(5)...)
+			w.exec(`UPDATE trigger_schedules SET next_fire_at_ms = ` + pg.ClockMS + ` - 1000`)
+			claims := w.claim("a", 16)
+			w.exec(refuse)
+			w.exec(trigger)
+			for i, r := range w.commitOf(claims...) {
+				want := Admitted
+				if claims[i].TriggerID == "t002" {
+					want = Failed
+				}
+				if r.Outcome != want {
+					t.Errorf("commit of %s = %+v, want %s", claims[i].TriggerID, r, want)
+				}
+			}
+			if diff := cmp.Diff(written{4, 4, 8}, w.written()); diff != "" {
+				t.Errorf("written (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

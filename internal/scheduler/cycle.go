@@ -2,44 +2,80 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
 // Cycle is one pass of one replica: claim, decide and commit, in batches, until nothing is due or the budget is used.
-// It reports how many claims it took. After ctx has ended it takes no further claims; those in hand it finishes.
+// While one batch is committed the next is claimed. It reports how many claims it took. After ctx has ended, or something
+// has failed, it takes no further claims; those in hand it finishes.
 func (s *Scheduler) Cycle(ctx context.Context) (claims int, err error) {
-	for claims < s.Settings.Budget && ctx.Err() == nil {
-		want := min(batchLimit, s.Settings.Budget-claims)
-		batch, err := s.claimBatch(ctx, want)
-		if err != nil {
-			return claims, err
+	b := <-s.take(ctx, min(s.size, s.Settings.Budget))
+	for len(b.claims) > 0 {
+		claims += len(b.claims)
+		want := 0
+		if b.full() && err == nil {
+			want = min(s.size, s.Settings.Budget-claims)
 		}
-		claims += len(batch)
-		if err := s.commitBatch(ctx, s.decideBatch(ctx, batch)); err != nil {
-			return claims, err
-		}
-		if len(batch) < want {
-			break
-		}
+		next := s.take(ctx, want)
+		disturbed, commitErr := s.commitBatch(ctx, s.decideBatch(ctx, b.claims))
+		s.size = nextSize(s.size, b.full(), disturbed)
+		b, err = <-next, errors.Join(err, commitErr)
 	}
-	return claims, nil
+	return claims, errors.Join(err, b.err)
+}
+
+// nextSize is how many Schedules to take at once after a batch: twice as many while there is a backlog, half as many if
+// others were in the way of its transaction, and as few as at first when the backlog is over.
+func nextSize(size int, full, disturbed bool) int {
+	switch {
+	case disturbed:
+		return max(size/2, firstBatch)
+	case full:
+		return min(size*2, batchLimit)
+	}
+	return firstBatch
+}
+
+// A batch is what was claimed at once.
+type batch struct {
+	claims []Claim
+	want   int
+	err    error // why nothing was
+}
+
+// full reports whether there may be more to claim.
+func (b batch) full() bool { return len(b.claims) == b.want }
+
+// take claims up to want beside its caller, who must receive the batch.
+func (s *Scheduler) take(ctx context.Context, want int) <-chan batch {
+	taken := make(chan batch, 1)
+	if want <= 0 || ctx.Err() != nil {
+		close(taken)
+		return taken
+	}
+	go func() {
+		claims, err := s.claimBatch(ctx, want)
+		taken <- batch{claims, want, err}
+	}()
+	return taken
 }
 
 func (s *Scheduler) claimBatch(ctx context.Context, limit int) ([]Claim, error) {
 	ctx, cancel := s.operation(ctx)
 	defer cancel()
-	batch, err := claim(ctx, s.Pool, s.Replica, s.Settings.Lease, limit)
-	for _, c := range batch {
+	claims, err := claim(ctx, s.Pool, s.Replica, s.Settings.Lease, limit)
+	for _, c := range claims {
 		s.Metrics.claimed(c)
 		s.Hints.Changed()
 	}
-	return batch, err
+	return claims, err
 }
 
 // decideBatch keeps the claims that can be decided and blocks the others.
-func (s *Scheduler) decideBatch(ctx context.Context, batch []Claim) []work {
-	list := make([]work, 0, len(batch))
-	for _, c := range batch {
+func (s *Scheduler) decideBatch(ctx context.Context, claims []Claim) []work {
+	list := make([]work, 0, len(claims))
+	for _, c := range claims {
 		d, err := decide(c, s.Settings.Grace)
 		if err != nil {
 			s.block(ctx, c, err)
@@ -61,10 +97,11 @@ func (s *Scheduler) block(ctx context.Context, c Claim, reason error) {
 	s.Hints.Changed()
 }
 
-// commitBatch commits what was decided. Its error is why some of it could not be, which makes the cycle a failed one.
-func (s *Scheduler) commitBatch(ctx context.Context, list []work) error {
+// commitBatch commits what was decided, and reports whether others were in the way. Its error is why some of it could not
+// be, which makes the cycle a failed one.
+func (s *Scheduler) commitBatch(ctx context.Context, list []work) (disturbed bool, err error) {
 	if len(list) == 0 {
-		return nil
+		return false, nil
 	}
 	ctx, cancel := s.operation(ctx)
 	defer cancel()
@@ -72,12 +109,13 @@ func (s *Scheduler) commitBatch(ctx context.Context, list []work) error {
 	s.Hints.Changed()
 	for i, r := range results {
 		s.Metrics.settled(r)
+		disturbed = disturbed || r.Disturbed
 		if r.Outcome == Raced {
 			c := list[i].claim
 			s.Log.InfoContext(ctx, "claim raced", "project", c.ProjectID, "trigger", c.TriggerID, "part", r.Reason)
 		}
 	}
-	return s.recordFailed(ctx, list, results)
+	return disturbed, s.recordFailed(ctx, list, results)
 }
 
 // recordFailed leaves what failed in the account, if the database can be written to, and returns why it did, once for

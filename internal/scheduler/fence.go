@@ -44,12 +44,14 @@ type fence struct {
 }
 
 // lockSQL locks the rows by ctid, so that the primary key's pages, which every cursor advance writes, are not read and
-// do not conflict. The clock stands outside the MATERIALIZED locking CTE: inside, it would be as old as the wait.
+// do not conflict. It locks by an UPDATE that changes nothing: what a SERIALIZABLE transaction has only read it keeps a
+// predicate lock on, and more than two of a page become one of the whole page, which every commit beside it writes; what
+// it has written it keeps none of. So a batch of any size conflicts with nobody who has other Schedules. The clock stands outside the MATERIALIZED locking CTE: inside, it would be as old as the wait.
 const lockSQL = `
 WITH locked AS MATERIALIZED (
-    SELECT s.ctid AS tid, s.* FROM trigger_schedules s
+    UPDATE trigger_schedules s SET claim_owner = s.claim_owner
     WHERE s.ctid = ANY($1::tid[]) AND s.claim_token = ANY($2::uuid[]) AND s.claim_version = ANY($3::bigint[])
-    FOR UPDATE
+    RETURNING s.ctid AS tid, s.*
 )
 SELECT s.tid, ` + pg.ClockMS + `, s.project_id, s.trigger_id, s.claim_owner, s.claim_token, s.claim_version, s.claim_expires_at_ms,
     s.updated_at_ms, s.state_version, s.enabled, s.next_fire_at_ms, s.catch_up, s.trigger_revision, p.status, p.version, t.current_revision,

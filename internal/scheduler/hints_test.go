@@ -35,7 +35,7 @@ func TestClaimsAndCommitsAreHintedAt(t *testing.T) {
 		t.Fatalf("claimBatch() = %d claims, %v, want one", len(batch), err)
 	}
 	wait("the claim")
-	if err := s.commitBatch(ctx, s.decideBatch(ctx, batch)); err != nil {
+	if _, err := s.commitBatch(ctx, s.decideBatch(ctx, batch)); err != nil {
 		t.Fatal(err)
 	}
 	wait("the commit")

@@ -40,7 +40,8 @@ const (
 	MaxCadence  = 10 * time.Second
 	MinCadence  = 50 * time.Millisecond
 	MaxDrain    = 60 * time.Second
-	batchLimit  = 16 // rows a transaction: more, and serializable conflicts begin
+	firstBatch  = 16  // Schedules at once, while there is no backlog
+	batchLimit  = 128 // Schedules a transaction under a backlog; more gains nothing
 	countLimit  = 10_000
 	backlogSeen = 10_000
 
@@ -61,7 +62,7 @@ type Settings struct {
 
 // Defaults are the settings of a replica that was told nothing.
 func Defaults() Settings {
-	return Settings{Budget: 16, Lease: 30 * time.Second, Grace: 5 * time.Minute, Cadence: time.Second,
+	return Settings{Budget: 256, Lease: 30 * time.Second, Grace: 5 * time.Minute, Cadence: time.Second,
 		Drain: 10 * time.Second, Deadline: 5 * time.Second}
 }
 
@@ -103,6 +104,7 @@ type Scheduler struct {
 	wake      chan struct{}
 	lastCycle atomic.Value // time.Time of the last cycle without an error
 	pruned    time.Time    // only the loop touches it
+	size      int          // how many Schedules are taken at once; only the cycle touches it
 }
 
 // New checks the settings and returns a Scheduler. It touches no database.
@@ -110,7 +112,7 @@ func New(c Config) (*Scheduler, error) {
 	if err := c.Settings.Validate(); err != nil {
 		return nil, err
 	}
-	return &Scheduler{Config: c, wake: make(chan struct{}, 1)}, nil
+	return &Scheduler{Config: c, wake: make(chan struct{}, 1), size: firstBatch}, nil
 }
 
 // LastCycle is when the last cycle without an error ended, by this process's monotonic clock; zero if none has.
