@@ -22,7 +22,7 @@ import (
 const auditPath = "/audit"
 
 var (
-	auditQuery = []string{"project", "action", "outcome", "since", "run", "user", "after"}
+	auditQuery = []string{"project", "action", "outcome", "since", "until", zoneParameter, "run", "user", "after"}
 	// auditActions are what a Project's audit has, each a choice of the filter.
 	auditActions = []string{"run.retry", "run.retry_preview", "run.stop", "run.stop_preview", "run.batch", "trigger.pause", "trigger.resume", "session.step_up",
 		"binding.grant", "binding.revoke"}
@@ -47,7 +47,7 @@ func (s *server) audit(c echo.Context) (reply, error) {
 	}
 	filter, err := auditFilter(q, v)
 	if err != nil {
-		return reply{}, err
+		return s.again(c, err, func(wrong problem) templ.Component { return templates.AuditPage(s.auditForm(c, v, q, filter, wrong)) })
 	}
 	after, err := place("after", q, pg.ParseCursor)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *server) audit(c echo.Context) (reply, error) {
 	found.json = func() any {
 		return auditJSON{NowMS: v.nowMS, Events: nonNil(list.Events), Next: onwards(s.links, auditPath+".json", q, "after", list.Next)}
 	}
-	found.page = func() templ.Component { return templates.AuditPage(s.auditPage(c, v, q, list)) }
+	found.page = func() templ.Component { return templates.AuditPage(s.auditPage(c, v, q, filter, list)) }
 	return found, nil
 }
 
@@ -73,7 +73,14 @@ func auditFilter(q url.Values, v viewer) (f policy.AuditFilter, err error) {
 	if f.Outcome, err = oneOf("outcome", q.Get("outcome"), []policy.Outcome{policy.Allowed, policy.Denied}); err != nil {
 		return f, err
 	}
-	if f.SinceMS, err = moment("since", q.Get("since"), v.nowMS); err != nil {
+	times, err := calendarOf(q, v.nowMS)
+	if err != nil {
+		return f, err
+	}
+	if f.SinceMS, err = times.since("since", q.Get("since")); err != nil {
+		return f, err
+	}
+	if f.UntilMS, err = times.until("until", q.Get("until")); err != nil {
 		return f, err
 	}
 	if f.Run, err = anID("run", q.Get("run")); err != nil {
@@ -90,18 +97,25 @@ func anID(name, given string) (uuid.UUID, error) {
 	}
 	id, err := uuid.Parse(given)
 	if err != nil || id.String() != given {
-		return uuid.Nil, badQuery(text.Of("The parameter %s is not an id.", name))
+		return uuid.Nil, badField(name, text.Of("The parameter %s is not an id.", name))
 	}
 	return id, nil
 }
 
-func (s *server) auditPage(c echo.Context, v viewer, q url.Values, list policy.AuditPage) templates.Audit {
+// auditForm is the page of the audit with what is asked for and without what was found.
+func (s *server) auditForm(c echo.Context, v viewer, q url.Values, f policy.AuditFilter, wrong problem) templates.Audit {
 	page := templates.Audit{Page: s.page(c, text.Of("Audit"), auditPath, v.nowMS), Filters: s.filterForm(auditPath, q),
-		Projects: projectOptions(v, q.Get("project")), Since: visible(q.Get("since")), Ago: times(), Run: visible(q.Get("run")),
-		Outcomes: outcomeOptions(q.Get("outcome")), User: q.Get("user"),
-		Actions: actionOptions(q.Get("action")), Rows: s.auditRows(list.Events, v.nowMS),
-		Pages: templates.Pages{On: onwards(s.links, auditPath, q, "after", list.Next)},
-		Empty: templates.Empty{Why: text.Of("Nothing is on record here."), What: text.Of("Every retry, stop, pause and resumption, allowed or refused, and every role that is given or taken, leaves a row.")}}
+		Projects: projectOptions(v, q.Get("project")), Run: visible(q.Get("run")), Outcomes: outcomeOptions(q.Get("outcome")), Actions: actionOptions(q.Get("action")),
+		Since: momentField("since", text.Of("Since"), q, f.SinceMS, v.nowMS, wrong), Until: momentField("until", text.Of("Until"), q, f.UntilMS, v.nowMS, wrong)}
+	page.Filters.Wrong = wrong.what
+	return page
+}
+
+func (s *server) auditPage(c echo.Context, v viewer, q url.Values, f policy.AuditFilter, list policy.AuditPage) templates.Audit {
+	page := s.auditForm(c, v, q, f, problem{})
+	page.User, page.Rows = q.Get("user"), s.auditRows(list.Events, v.nowMS)
+	page.Pages = templates.Pages{Order: templates.NewestFirst, On: onwards(s.links, auditPath, q, "after", list.Next)}
+	page.Empty = templates.Empty{Why: text.Of("Nothing is on record here."), What: text.Of("Every retry, stop, pause and resumption, allowed or refused, and every role that is given or taken, leaves a row.")}
 	page.JSON, page.CSV = s.links.url(auditPath+".json", q), s.links.csv(auditPath, filters(q))
 	if q.Get("after") != "" {
 		page.Pages.First = s.links.url(auditPath, without(q, "after"))

@@ -24,7 +24,7 @@ const (
 )
 
 // selectQuery says which Runs, where they are not named one by one: all of a filter to which the deed is an answer.
-var selectQuery = []string{"action", "project", "status", "origin", "task", "trigger", "since", "until", "q"}
+var selectQuery = []string{"action", "project", "status", "origin", "task", "trigger", "since", "until", zoneParameter, "q"}
 
 // selection is Runs of one Project that somebody wants to do the same to, and has not given a reason for yet.
 type selection struct {

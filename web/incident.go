@@ -35,8 +35,8 @@ func (s *server) incident(c echo.Context, v viewer, q url.Values, f run.Filter) 
 	found.rows = incidentTable(i)
 	found.json = func() any { return incidentJSON{v.nowMS, i} }
 	found.page = func() templ.Component {
-		page := s.runsPage(c, v, q, runsFound{counts: counts})
-		page.Grouped, page.Group, page.Picks, page.Picking = true, "task", false, templates.Picking{}
+		page := s.runsPage(c, v, q, f, runsFound{counts: counts})
+		page.Grouped, page.Picks, page.Picking = true, false, templates.Picking{}
 		page.Incident = s.incidentView(v, q, i)
 		return templates.RunsPage(page)
 	}

@@ -1,10 +1,15 @@
 package web
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/a-h/templ"
+	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/text"
@@ -107,8 +112,8 @@ func onwards[C fmt.Stringer](l links, path string, q url.Values, name string, to
 
 // filterForm is the form with which the list at path is filtered.
 func (s *server) filterForm(path string, q url.Values) templates.FilterForm {
-	f := templates.FilterForm{Action: s.links.url(path, nil), Filtered: len(filters(q)) > 0, More: len(without(filters(q), "q", "status", "state", "run", "group")) > 0,
-		Embed: q.Get(viewParameter), Button: text.Of("Filter")}
+	f := templates.FilterForm{Action: s.links.url(path, nil), Filtered: len(without(filters(q), zoneParameter)) > 0, More: len(without(filters(q), "q", zoneParameter, "status", "state", "run", "group")) > 0,
+		Embed: q.Get(viewParameter), Zone: visible(q.Get(zoneParameter)), Button: text.Of("Filter")}
 	f.Clear = s.links.url(path, url.Values{viewParameter: {f.Embed}})
 	return f
 }
@@ -126,7 +131,19 @@ func chipsOf[K ~string](counts map[K]run.Count, kinds []K) []templates.Chip {
 	return chips
 }
 
+// again shows a list's page once more with what was asked for and what is wrong with it, so that nothing that somebody typed
+// is lost. A client is told the problem alone, and so is everybody whose problem is another.
+func (s *server) again(c echo.Context, err error, page func(problem) templ.Component) (reply, error) {
+	wrong, ok := errors.AsType[problem](err)
+	if !ok || wrong.status != http.StatusBadRequest || s.mediumOf(c) != asHTML {
+		return reply{}, err
+	}
+	s.logProblem(c, wrong, err)
+	return reply{status: wrong.status, page: func() templ.Component { return page(wrong) }}, nil
+}
+
 // times are what one may ask a list to begin at, besides any other.
 func times() []templates.Option {
-	return []templates.Option{{Value: "-1h", Text: text.Of("last hour")}, {Value: "-24h", Text: text.Of("last 24 hours")}, {Value: "-7d", Text: text.Of("last 7 days")}}
+	return []templates.Option{{Value: "-1h", Text: text.Of("last hour")}, {Value: "-24h", Text: text.Of("last 24 hours")}, {Value: "-7d", Text: text.Of("last 7 days")}, {Value: "today", Text: text.Of("since midnight")},
+		{Value: "yesterday", Text: text.Of("since yesterday")}}
 }

@@ -37,6 +37,7 @@ type problem struct {
 	back       templates.Link // the overview, if not set
 	retryAfter time.Duration
 	form       templates.Form // that may be sent next
+	field      string         // of a filter that it is about, if it is about one
 }
 
 func newProblem(status int, title, what, notDone, next text.Text, cause error) problem {
@@ -54,6 +55,13 @@ var nothing = text.Of("Nothing was changed.")
 func badQuery(what text.Text) problem {
 	return newProblem(http.StatusBadRequest, text.Of("Bad request"), what, text.Of("Nothing was looked up."),
 		text.Of("Correct the address, or begin again from the list without filters."), nil)
+}
+
+// badField is a field of a filter that cannot be understood.
+func badField(name string, what text.Text) problem {
+	p := badQuery(what)
+	p.field = name
+	return p
 }
 
 func wrongHost(right string) problem {

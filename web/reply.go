@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"net/http"
@@ -12,9 +13,10 @@ import (
 
 // A reply is what a read found, in every medium in which it may be asked for. Only the one that is asked for is made.
 type reply struct {
-	json func() any
-	page func() templ.Component
-	rows func(context.Context) iter.Seq2[[]string, error] // of a list: every row of it, whatever the page shows; the first names the columns
+	status int // of the page, unless it is as it should be
+	json   func() any
+	page   func() templ.Component
+	rows   func(context.Context) iter.Seq2[[]string, error] // of a list: every row of it, whatever the page shows; the first names the columns
 }
 
 // A reading reads what an address names, for whoever asks. It may be asked again for the same request.
@@ -68,7 +70,7 @@ func (s *server) answer(read readingFunc) echo.HandlerFunc {
 		case asCSV:
 			return writeCSV(c, found.rows(c.Request().Context()))
 		}
-		return writeHTML(c, http.StatusOK, found.page())
+		return writeHTML(c, cmp.Or(found.status, http.StatusOK), found.page())
 	}
 }
 

@@ -21,7 +21,7 @@ const (
 	runsPath = "/runs"
 )
 
-var runsQuery = []string{"project", "status", "origin", "task", "trigger", "since", "until", "q", "retried", "group", "select", "after", "before"}
+var runsQuery = []string{"project", "status", "origin", "task", "trigger", "since", "until", zoneParameter, "q", "retried", "group", "select", "after", "before"}
 
 // runsJSON is a list of Runs for a client. Next is the address of the following part, which is older, and Prev that of
 // the one before; empty at an end.
@@ -51,7 +51,7 @@ func (s *server) runs(c echo.Context) (reply, error) {
 	}
 	filter, err := runFilter(q, v)
 	if err != nil {
-		return reply{}, err
+		return s.again(c, err, func(wrong problem) templ.Component { return templates.RunsPage(s.runsForm(c, v, q, filter, wrong)) })
 	}
 	at, err := readSpot(q)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *server) runs(c echo.Context) (reply, error) {
 		return runsJSON{NowMS: v.nowMS, Counts: list.counts, Runs: nonNil(list.Runs), Next: onwards(s.links, runsPath+".json", q, "after", list.Next),
 			Prev: onwards(s.links, runsPath+".json", q, "before", list.Prev)}
 	}
-	found.page = func() templ.Component { return templates.RunsPage(s.runsPage(c, v, q, list)) }
+	found.page = func() templ.Component { return templates.RunsPage(s.runsPage(c, v, q, filter, list)) }
 	return found, nil
 }
 
@@ -122,10 +122,14 @@ func runFilter(q url.Values, v viewer) (f run.Filter, err error) {
 	if f.Origin, err = oneOf("origin", q.Get("origin"), run.Origins()); err != nil {
 		return f, err
 	}
-	if f.SinceMS, err = moment("since", q.Get("since"), v.nowMS); err != nil {
+	times, err := calendarOf(q, v.nowMS)
+	if err != nil {
 		return f, err
 	}
-	f.UntilMS, err = moment("until", q.Get("until"), v.nowMS)
+	if f.SinceMS, err = times.since("since", q.Get("since")); err != nil {
+		return f, err
+	}
+	f.UntilMS, err = times.until("until", q.Get("until"))
 	return f, err
 }
 
@@ -159,19 +163,29 @@ func ofFailures(q url.Values, f run.Filter) (_ run.Filter, err error) {
 // aboutFailures reports whether what q asks for is about failures alone.
 func aboutFailures(q url.Values) bool { return q.Get("group") != "" || q.Get("retried") != "" }
 
-func (s *server) runsPage(c echo.Context, v viewer, q url.Values, list runsFound) templates.Runs {
+// runsForm is the page of Runs with what is asked for and without what was found, for which there is a reason if something
+// is wrong.
+func (s *server) runsForm(c echo.Context, v viewer, q url.Values, f run.Filter, wrong problem) templates.Runs {
 	page := templates.Runs{
 		Page: s.page(c, text.Of("Runs"), runsPath, v.nowMS), Filters: s.filterForm(runsPath, q), Projects: projectOptions(v, q.Get("project")),
 		Origins: originOptions(q.Get("origin")), Status: visible(q.Get("status")), Task: visible(q.Get("task")), Trigger: visible(q.Get("trigger")),
-		Since: visible(q.Get("since")), Until: visible(q.Get("until")), Ago: times(), Text: visible(q.Get("q")),
-		Chips: s.runChips(q, list.counts), Rows: s.runRowsBeside(list.Runs, list.beside, v.nowMS),
-		Pages: templates.Pages{Back: onwards(s.links, runsPath, q, "before", list.Prev), On: onwards(s.links, runsPath, q, "after", list.Next)},
+		Since: momentField("since", text.Of("Created since"), q, f.SinceMS, v.nowMS, wrong), Until: momentField("until", text.Of("Until"), q, f.UntilMS, v.nowMS, wrong),
+		Text: visible(q.Get("q")), Group: visible(q.Get("group")), Retried: visible(q.Get("retried")), Views: s.views(q),
 	}
+	page.Filters.Wrong = wrong.what
+	page.Live = page.Live && wrong.status == 0
+	return page
+}
+
+func (s *server) runsPage(c echo.Context, v viewer, q url.Values, f run.Filter, list runsFound) templates.Runs {
+	page := s.runsForm(c, v, q, f, problem{})
+	page.Chips, page.Rows = s.runChips(q, list.counts), s.runRowsBeside(list.Runs, list.beside, v.nowMS)
+	page.Pages = templates.Pages{Order: templates.NewestFirst, Back: onwards(s.links, runsPath, q, "before", list.Prev), On: onwards(s.links, runsPath, q, "after", list.Next)}
 	page.JSON, page.CSV = s.links.url(runsPath+".json", q), s.links.csv(runsPath, filters(q))
 	if list.Prev != nil {
 		page.Pages.First = s.links.url(runsPath, without(q, "after", "before"))
 	}
-	page.Retried, page.Empty, page.Views = q.Get("retried"), s.noRuns(q, list), s.views(q)
+	page.Empty = s.noRuns(q, list)
 	s.pickRows(v, q, list, &page)
 	return page
 }

@@ -107,14 +107,14 @@ func (s *server) schedulesPage(c echo.Context, v viewer, q url.Values, list sche
 	page := templates.Schedules{
 		Page: s.page(c, text.Of("Schedules"), schedulesPath, v.nowMS), Filters: s.filterForm(schedulesPath, q),
 		Projects: projectOptions(v, q.Get("project")), State: visible(q.Get("state")), Text: visible(q.Get("q")),
-		Chips: s.scheduleChips(q, list.counts), Later: onwards(s.links, schedulesPath, q, "after", list.Next),
+		Chips: s.scheduleChips(q, list.counts), Pages: templates.Pages{Order: templates.NextFirst, On: onwards(s.links, schedulesPath, q, "after", list.Next)},
 	}
 	page.JSON, page.CSV = s.links.url(schedulesPath+".json", q), s.links.csv(schedulesPath, filters(q))
 	for _, x := range list.Schedules {
 		page.Rows = append(page.Rows, s.scheduleRow(x, v.nowMS))
 	}
 	if q.Get("after") != "" {
-		page.First = s.links.url(schedulesPath, without(q, "after"))
+		page.Pages.First = s.links.url(schedulesPath, without(q, "after"))
 	}
 	page.Empty = s.noSchedules(q, list)
 	return page

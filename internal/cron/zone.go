@@ -23,6 +23,9 @@ var zoneData string
 
 var zones sync.Map // name → *time.Location
 
+// LoadZone returns the zone of that exact name, by which the same is meant on every host.
+func LoadZone(name string) (*time.Location, error) { return loadZone(name) }
+
 // loadZone returns the zone of that exact name. Its errors say what to write.
 func loadZone(name string) (*time.Location, error) {
 	if name == "UTC" {

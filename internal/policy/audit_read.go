@@ -28,6 +28,7 @@ type AuditFilter struct {
 	Action  string // whole
 	Outcome Outcome
 	SinceMS int64 // at or after
+	UntilMS int64 // before
 }
 
 // AuditRecord is an event as it was written.
@@ -103,6 +104,7 @@ func (f AuditFilter) conditions(after *pg.Cursor, arg func(any) string) string {
 	add(f.Action != "", "e.action = ?", f.Action)
 	add(f.Outcome != "", "e.outcome = ?", f.Outcome)
 	add(f.SinceMS > 0, "e.created_at_ms >= ?", f.SinceMS)
+	add(f.UntilMS > 0, "e.created_at_ms < ?", f.UntilMS)
 	if after != nil {
 		where += " AND (e.created_at_ms, e.id) < (" + arg(after.CreatedAtMS) + ", " + arg(after.ID) + ")"
 	}

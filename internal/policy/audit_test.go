@@ -169,6 +169,7 @@ func TestListAuditFilters(t *testing.T) {
 		{"an action", policy.AuditFilter{Scope: all, Action: "run.retry"}, "of a Run"},
 		{"an outcome", policy.AuditFilter{Scope: of("web"), Outcome: policy.Denied}, "denied"},
 		{"since long ago", policy.AuditFilter{Scope: of("ops"), SinceMS: w.clock() - 60_000}, "by alice, in ops, of a Run"},
+		{"until long ago", policy.AuditFilter{Scope: all, UntilMS: w.clock() - 86_400_000}, ""},
 		{"since tomorrow", policy.AuditFilter{Scope: all, SinceMS: w.clock() + 86_400_000}, ""},
 	}
 	for _, tt := range tests {

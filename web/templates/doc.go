@@ -216,9 +216,8 @@ type Runs struct {
 	Status   string // those chosen, for the form to carry
 	Task     string
 	Trigger  string
-	Since    string
-	Until    string
-	Ago      []Option // what Since and Until may be, besides any other
+	Since    MomentField
+	Until    MomentField
 	Text     string
 	Chips    []Chip
 	Rows     []RunRow
@@ -254,8 +253,7 @@ type Schedules struct {
 	Chips    []Chip
 	Rows     []ScheduleRow
 	Empty    Empty
-	Later    string
-	First    string
+	Pages    Pages
 }
 
 // ScheduleRow is one line of the list of Schedules.

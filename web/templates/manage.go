@@ -89,8 +89,8 @@ type Audit struct {
 	Projects  []Option
 	Outcomes  []Option
 	Actions   []Option
-	Since     string
-	Ago       []Option
+	Since     MomentField
+	Until     MomentField
 	Run       string
 	User      string // the only one whose events are shown, for the form to carry
 	UserName  string

@@ -69,6 +69,8 @@
   for (const form of all('form.filters')) {
     form.addEventListener('change', (event) => { if (event.target.matches('select')) form.requestSubmit(); });
     form.addEventListener('formdata', (event) => {
+      const wall = all('[data-moment]', form).some(({ value }) => /\d:\d|^\d{4}-|day|天/.test(value) && !/(z|[+-]\d\d:\d\d)$/i.test(value.trim()));
+      event.formData.set('zone', wall ? Intl.DateTimeFormat().resolvedOptions().timeZone ?? '' : ''); // a time on the reader's own clock
       for (const [name, value] of [...event.formData]) if (value === '') event.formData.delete(name);
     });
   }
