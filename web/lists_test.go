@@ -144,9 +144,11 @@ func TestSchedulesList(t *testing.T) {
 	pgtest.Force(t, super, `INSERT INTO ql3.trigger_pauses (id, project_id, trigger_id, reason, paused_by, paused_at_ms) VALUES ($1, 'ops', 'nightly', $2, $3, $4)`,
 		mei.id, "the vendor "+hostile, mei.id, w.nowMS-7_200_000)
 	pgtest.Force(t, super, `UPDATE ql3.trigger_schedules SET pause_id = $1, enabled = false WHERE trigger_id = 'nightly'`, mei.id)
+	pgtest.Force(t, super, `UPDATE ql3.trigger_schedules SET next_fire_at_ms = 4070913300000 WHERE trigger_id = 'daily'`)
 	h := w.handler(t, "")
 	page := get(t, h, "/schedules?state=paused")
-	has(t, "the paused Schedule", page, `data-row="ops/nightly"`, "by Name of mei: the vendor &lt;script&gt;", "paused 2 h", `href="/schedules" target="_self" class="" aria-current="true"`, `href="/schedules?state=disabled"`)
+	has(t, "the paused Schedule", page, `data-row="ops/nightly"`, "by Name of mei: the vendor &lt;script&gt;", `data-as="for %s">for 2 h</span>`, `<span class="soft">paused</span>`, `href="/schedules" target="_self" class="" aria-current="true"`, `href="/schedules?state=disabled"`)
+	has(t, "one that waits", get(t, h, "/schedules?state=waiting"), `datetime="2099-01-01T01:15:00.000Z"`, "· Thu 09:15:00 CST", `title="2099-01-01 Thu 09:15:00 CST"`)
 	if n := len(rows(page.body)); n != 1 {
 		t.Errorf("there are %d paused Schedules, want 1", n)
 	}

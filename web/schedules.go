@@ -5,6 +5,7 @@ import (
 	"iter"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/a-h/templ"
 	"github.com/labstack/echo/v4"
@@ -156,7 +157,7 @@ func (s *server) scheduleRow(x scheduler.Summary, nowMS int64) templates.Schedul
 	switch x.State {
 	case scheduler.Paused:
 		row.Since = maybe(x.PausedMS, nowMS)
-		row.Paused = pausedAgo(x.PausedMS, nowMS)
+		row.Paused = pausedFor(x.PausedMS, nowMS)
 	case scheduler.Claimed:
 		row.Next, row.Left, row.LeftS = maybe(x.NextMS, nowMS), leftOf(x.ClaimExpires, nowMS), maybe(x.ClaimExpires, nowMS).Ago
 	case scheduler.Disabled:
@@ -167,6 +168,8 @@ func (s *server) scheduleRow(x scheduler.Summary, nowMS int64) templates.Schedul
 	row.Words, row.Cron, row.Zone = plan.Words, plan.Written, plan.Timezone
 	if err != nil {
 		row.Words = text.Of("cannot be read")
+	} else if row.Next.Machine != "" {
+		row.Local, row.OnItsClock = onItsClock(x.NextMS, plan.Location())
 	}
 	if x.LastRunID != nil && x.LastRunStatus != nil {
 		row.LastRun = templates.RunRow{ID: shortID(*x.LastRunID, s.links.run(*x.LastRunID)), Status: runStatuses[*x.LastRunStatus]}
@@ -174,12 +177,22 @@ func (s *server) scheduleRow(x scheduler.Summary, nowMS int64) templates.Schedul
 	return row
 }
 
-// pausedAgo words how long ago a Schedule was paused.
-func pausedAgo(ms *int64, nowMS int64) text.Text {
+// onItsClock words a moment on the clock of a Schedule, beside which its reader's has the day: Sun 03:00:00 CET. In UTC it
+// is no other than what stands there anyway.
+func onItsClock(ms *int64, zone *time.Location) (short, whole text.Text) {
+	if ms == nil || zone == time.UTC {
+		return text.Text{}, text.Text{}
+	}
+	at := time.UnixMilli(*ms).In(zone)
+	return text.Of("%s %s", weekdays[at.Weekday()], at.Format(clock)), dated(at)
+}
+
+// pausedFor words for how long a Schedule is paused.
+func pausedFor(ms *int64, nowMS int64) text.Text {
 	if ms == nil {
 		return text.Text{}
 	}
-	return text.Of("paused %s ago", coarse(max(nowMS-*ms, 0)))
+	return text.Of("for %s", coarse(max(nowMS-*ms, 0)))
 }
 
 // leftOf words how long it is until a moment, which may have passed since it was read.

@@ -258,22 +258,24 @@ type Schedules struct {
 
 // ScheduleRow is one line of the list of Schedules.
 type ScheduleRow struct {
-	Key     string
-	Name    Link
-	Project string
-	Status  Status
-	Reason  text.Text // why it is blocked, who paused it and why, who holds it
-	Left    text.Text // for how long who holds it does yet
-	LeftS   string    // the same in seconds, negative
-	Task    string
-	Words   text.Text
-	Cron    string
-	Zone    string
-	Next    Instant
-	Since   Instant   // when it was paused, if it is
-	Paused  text.Text // how long ago that was
-	Last    Instant
-	LastRun RunRow
+	Key        string
+	Name       Link
+	Project    string
+	Status     Status
+	Reason     text.Text // why it is blocked, who paused it and why, who holds it
+	Left       text.Text // for how long who holds it does yet
+	LeftS      string    // the same in seconds, negative
+	Task       string
+	Words      text.Text
+	Cron       string
+	Zone       string
+	Next       Instant
+	Since      Instant   // when it was paused, if it is
+	Local      text.Text // the next on its own clock, where that is another
+	Paused     text.Text // for how long
+	OnItsClock text.Text // the same with the date
+	Last       Instant
+	LastRun    RunRow
 }
 
 // Schedule is one Schedule.
