@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 )
@@ -54,6 +55,22 @@ func FuzzParseRunIDs(f *testing.F) {
 		}
 		if bytes.Compare(ids.First[:], ids.Last[:]) > 0 {
 			t.Errorf("parseRunIDs(%q) = %s to %s", text, ids.First, ids.Last)
+		}
+	})
+}
+
+// However long the text and whatever is in it, what is compared is short, is text, and is the same when it is typed again.
+func FuzzNormal(f *testing.F) {
+	for _, text := range []string{"", "  Nightly Report ", "İstanbul", strings.Repeat("Ⱥ", 150), strings.Repeat("发", 200), "\xff", "a\x00b", strings.Repeat(" ", 500) + "x"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got := normal(text)
+		if len(got) > maxText || utf8.ValidString(text) && !utf8.ValidString(got) || got != strings.TrimSpace(got) {
+			t.Errorf("normal(%q) = %q, of %d bytes", text, got, len(got))
+		}
+		if again := normal(got); again != got {
+			t.Errorf("normal(%q) = %q, and typed again %q", text, got, again)
 		}
 	})
 }

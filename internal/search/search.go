@@ -84,10 +84,11 @@ func Find(ctx context.Context, q pg.Querier, projects []string, text string) (_ 
 
 // normal is text as it is compared: in lower case, as ids are, and without blanks around it.
 func normal(text string) string {
+	text = strings.ToLower(strings.TrimSpace(text)) // which may be longer
 	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "")
+		text = strings.TrimSpace(strings.ToValidUTF8(text[:maxText], ""))
 	}
-	return strings.ToLower(strings.TrimSpace(text))
+	return text
 }
 
 func find[T any](ctx context.Context, q pg.Querier, f *Found, sql string, projects []string) ([]T, error) {
