@@ -47,6 +47,7 @@ type server struct {
 	changed   chan struct{} // something has, somewhere; several times are one
 	registry  *prometheus.Registry
 	losses    prometheus.Counter
+	crowded   prometheus.Counter // connections that were closed to make room
 	mutations *runmgmt.Metrics
 	beside    []func(context.Context) // what else runs while admission is open
 	always    []func(context.Context) // what runs as long as the replica does
@@ -71,7 +72,8 @@ func newServer(ctx context.Context, settings scheduler.Settings, urls databases,
 		return 0
 	})
 	s.losses = prometheus.NewCounter(prometheus.CounterOpts{Name: "ql3_admission_losses_total", Help: "Times admission was withdrawn because the database was lost."})
-	s.registry.MustRegister(ready, s.losses)
+	s.crowded = prometheus.NewCounter(prometheus.CounterOpts{Name: "ql3_connections_closed_early_total", Help: "Connections that were closed because there were too many."})
+	s.registry.MustRegister(ready, s.losses, s.crowded)
 	s.mutations = runmgmt.NewMetrics(s.registry)
 	var err error
 	if s.runtime, err = s.openPool(ctx, migrations.RoleRuntime); err != nil {
@@ -138,6 +140,7 @@ func (s *server) run(ctx context.Context) error {
 func (s *server) serve(group *errgroup.Group, l net.Listener, h http.Handler) *http.Server {
 	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: 60 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn)}
+	newConnections(maxConnections, s.crowded).bound(server)
 	group.Go(func() error {
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			return err

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"container/list"
+	"context"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// maxConnections is how many connections one listener keeps: what each costs, its goroutine and its buffers, it costs whatever
+// the other end does with it. Streams are at most half of them.
+const maxConnections = 1024
+
+// connections bounds how many connections a server keeps. When there is one more than there may be, the one that has rested
+// longest is closed: which sent no request yet, has not sent the header of one to its end, or has its answer. So a storm of
+// connections, or of headers that never end, makes way for whoever comes with a request. A connection whose request is being
+// answered is left alone; if they all are, the newest is the one that rests.
+type connections struct {
+	limit int
+	early prometheus.Counter
+
+	mu      sync.Mutex
+	open    map[net.Conn]*list.Element // nil while a request is answered
+	resting *list.List                 // the one that has rested longest first
+}
+
+func newConnections(limit int, early prometheus.Counter) *connections {
+	return &connections{limit: limit, early: early, open: map[net.Conn]*list.Element{}, resting: list.New()}
+}
+
+type connectionKey struct{}
+
+// bound makes server keep no more connections than c's limit.
+func (c *connections) bound(server *http.Server) {
+	handler := server.Handler
+	server.ConnState = c.changed
+	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		return context.WithValue(ctx, connectionKey{}, conn)
+	}
+	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, _ := r.Context().Value(connectionKey{}).(net.Conn)
+		c.works(conn)
+		defer c.rests(conn)
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// changed takes a new connection in, and forgets one that is closed.
+func (c *connections) changed(conn net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if one := c.add(conn); one != nil {
+			c.early.Inc()
+			one.Close()
+		}
+	case http.StateClosed, http.StateHijacked:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.forget(conn)
+	}
+}
+
+// add returns the connection to be closed for conn, which may be conn itself, or nil.
+func (c *connections) add(conn net.Conn) net.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open[conn] = c.resting.PushBack(conn)
+	if len(c.open) <= c.limit {
+		return nil
+	}
+	longest := c.resting.Front().Value.(net.Conn)
+	c.forget(longest)
+	return longest
+}
+
+func (c *connections) forget(conn net.Conn) {
+	if e := c.open[conn]; e != nil {
+		c.resting.Remove(e)
+	}
+	delete(c.open, conn)
+}
+
+func (c *connections) works(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.open[conn]; e != nil {
+		c.resting.Remove(e)
+		c.open[conn] = nil
+	}
+}
+
+func (c *connections) rests(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.open[conn]; ok && e == nil {
+		c.open[conn] = c.resting.PushBack(conn)
+	}
+}
