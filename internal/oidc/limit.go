@@ -7,31 +7,36 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A Limiter bounds how often sign-in is started and answered: by browser, and far above that by address, for a whole
-// office may share one. It limits one replica; nothing else rests on it.
+// A Limiter bounds how often sign-in is started and answered: by browser, far above that by address, for a whole office may
+// share one, and in all, since addresses are cheap and each time may leave a row. It limits one replica; nothing else rests
+// on it.
 type Limiter struct {
-	browsers, peers bucket
+	browsers, peers, all bucket
 }
 
-// NewLimiter allows a browser 20 at once and one every 2 s, a peer 300 at once and 10 a second.
+// NewLimiter allows a browser 20 at once and one every 2 s, a peer 300 at once and 10 a second, and everybody 1,000 at once
+// and 50 a second.
 func NewLimiter() *Limiter {
 	return &Limiter{
 		browsers: bucket{rate: rate.Every(2 * time.Second), burst: 20},
 		peers:    bucket{rate: 10, burst: 300},
+		all:      bucket{rate: 50, burst: 1000},
 	}
 }
 
 // Allow takes one for the browser that holds binder, "" if it holds none, and for its peer address. When there is none
-// left it returns after how long there is.
+// left it returns after how long there is. What a browser or an address is refused, it takes from nobody else.
 func (l *Limiter) Allow(binder, peer string) (retryAfter time.Duration, ok bool) {
 	now := time.Now()
 	if wait := l.peers.take(peer, now); wait > 0 {
 		return wait, false
 	}
-	if binder == "" {
-		return 0, true
+	if binder != "" {
+		if wait := l.browsers.take(binder, now); wait > 0 {
+			return wait, false
+		}
 	}
-	wait := l.browsers.take(binder, now)
+	wait := l.all.take("", now)
 	return wait, wait == 0
 }
 

@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -26,6 +27,28 @@ func TestLimiter(t *testing.T) {
 	}
 	if _, ok := l.Allow("", "192.0.2.2"); !ok {
 		t.Error("another address is limited")
+	}
+}
+
+// However many addresses there are, and however often each asks, there is a limit for all of them.
+func TestLimiterOfEverybody(t *testing.T) {
+	l := NewLimiter()
+	for range 2 * l.all.burst {
+		l.Allow("", "192.0.2.1") // what one address is refused, it takes from nobody
+	}
+	for i := range l.all.burst - l.peers.burst {
+		if wait, ok := l.Allow("", fmt.Sprint("address ", i)); !ok {
+			t.Fatalf("Allow() of address %d = %v", i, wait)
+		}
+	}
+	allowed := 0
+	for i := range l.all.burst {
+		if _, ok := l.Allow("", fmt.Sprint("another address ", i)); ok {
+			allowed++
+		}
+	}
+	if allowed > l.all.burst/2 {
+		t.Errorf("%d of %d addresses were allowed past the burst", allowed, l.all.burst)
 	}
 }
 

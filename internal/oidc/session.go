@@ -114,7 +114,7 @@ func NewSessions(c SessionsConfig) *Sessions {
 
 const sweepEvery = 5 * time.Minute
 
-// Run sweeps the cookie store until ctx is done. What it sweeps is dead already.
+// Run sweeps until ctx is done. What it sweeps is dead already.
 func (s *Sessions) Run(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -128,10 +128,14 @@ func (s *Sessions) Run(ctx context.Context) {
 	}
 }
 
-// Sweep deletes what the cookie store no longer needs.
+// Sweep deletes what the cookie store no longer needs, and all transactions that are long over: the beginning of another
+// sweeps a few, and after a flood there may be none for a long time.
 func (s *Sessions) Sweep(ctx context.Context) (err error) {
 	defer pg.Wrap(&err, "Sessions.Sweep()")
 	_, err = s.config.Console.Exec(ctx, `DELETE FROM sessions WHERE expiry < current_timestamp`)
+	for more := err == nil; more && err == nil; {
+		more, err = sweepSome(ctx, s.config.Authn)
+	}
 	return err
 }
 

@@ -325,11 +325,16 @@ func TestSweep(t *testing.T) {
 	b := w.newBrowser()
 	b.signedIn(t)
 	w.exec(t, `INSERT INTO sessions VALUES ('old', '', now() - interval '1 second')`)
+	w.exec(t, `INSERT INTO auth_transactions (id, kind, state_hash, nonce_hash, binder_hash, issuer, client_id, route, created_at_ms, expires_at_ms)
+		SELECT gen_random_uuid(), 'sign_in', sha256(i::text::bytea), sha256('nonce'), sha256('binder'), 'issuer', 'client', '{}', 0, 600000 FROM generate_series(1, 250) AS i`)
 	if err := w.sessions.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := scan[int](t, w, `SELECT count(*) FROM sessions`); n != 1 || b.ended(t) != "" {
 		t.Errorf("%d rows are left, want the live session's", n)
+	}
+	if n := scan[int](t, w, `SELECT count(*) FROM auth_transactions WHERE created_at_ms = 0`); n != 0 {
+		t.Errorf("%d transactions are left that were over long ago", n)
 	}
 }
 

@@ -76,11 +76,19 @@ func trim(ctx context.Context, q pg.Querier, binder string) error {
 	if err != nil {
 		return err
 	}
-	_, err = q.Exec(ctx, `
-		DELETE FROM auth_transactions WHERE id IN (
-			SELECT id FROM auth_transactions WHERE expires_at_ms < `+pg.ClockMS+` - $1 LIMIT 100 FOR UPDATE SKIP LOCKED)`,
-		sweepAfterMS)
+	_, err = sweepSome(ctx, q)
 	return err
+}
+
+const sweptAtOnce = 100
+
+// sweepSome deletes some of what is long over, and reports whether there may be more.
+func sweepSome(ctx context.Context, q pg.Querier) (more bool, err error) {
+	tag, err := q.Exec(ctx, `
+		DELETE FROM auth_transactions WHERE id IN (
+			SELECT id FROM auth_transactions WHERE expires_at_ms < `+pg.ClockMS+` - $1 LIMIT $2 FOR UPDATE SKIP LOCKED)`,
+		sweepAfterMS, sweptAtOnce)
+	return tag.RowsAffected() == sweptAtOnce, err
 }
 
 // spend is the one statement by which a callback takes its transaction. Whoever comes second waits for the row and then
