@@ -99,6 +99,10 @@ model: ## Check the model of the claim protocol, and that it can fail (2 min)
 mutations: ## Take each protecting line away and see its test fail (30 min, RUN="The fence")
 	@$(POSTGRES_BIN) go run ./internal/mutations $(if $(RUN),-run "$(RUN)",-o docs/model/mutations.md)
 
+.PHONY: fuzz
+fuzz: ## Fuzz everything that reads what comes from outside, 1 min each, two at a time (FUZZTIME=10s, PACKAGES=…)
+	@.ci/fuzz $(PACKAGES)
+
 .PHONY: check-alerts
 check-alerts: ## Check and test the Prometheus alert rules
 	@promtool=$$(.ci/setup --print-promtool) && cd deploy/prometheus && \

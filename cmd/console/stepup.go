@@ -37,21 +37,29 @@ func readStepUp(file string) ([]stepUpEntry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("CONSOLE_STEP_UP_FILE: %w", withoutOperation(err))
 	}
+	entries, err := parseStepUp(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	for i := range entries {
+		if err := entries[i].readSecret(); err != nil {
+			return nil, fmt.Errorf("%s: step-up at %s: %w", file, entries[i].Issuer, err)
+		}
+	}
+	return entries, nil
+}
+
+func parseStepUp(text []byte) ([]stepUpEntry, error) {
 	var content struct {
 		StepUp []stepUpEntry `yaml:"step_up"`
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&content); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: %s", file, oneLine(err))
+		return nil, errors.New(oneLine(err))
 	}
 	if len(content.StepUp) == 0 {
-		return nil, fmt.Errorf("%s: step_up names no issuer", file)
-	}
-	for i := range content.StepUp {
-		if err := content.StepUp[i].readSecret(); err != nil {
-			return nil, fmt.Errorf("%s: step-up at %s: %w", file, content.StepUp[i].Issuer, err)
-		}
+		return nil, errors.New("step_up names no issuer")
 	}
 	return content.StepUp, nil
 }

@@ -7,6 +7,8 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -162,6 +164,141 @@ func FuzzClientAddress(f *testing.F) {
 		}
 		if claimed != "" && !p.trusts(parseAddress(remote)) {
 			t.Errorf("ClientAddress(%q, %q) believes a stranger", remote, forwarded)
+		}
+	})
+}
+
+// A token that is signed with the right key, by a proxy or by a load balancer, names somebody only if everything in it that
+// matters is as configured.
+func FuzzSignedProxyJWT(f *testing.F) {
+	now := time.Unix(1_800_000_000, 0)
+	clock := func(context.Context) (time.Time, error) { return now, nil }
+	set := must(json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{publicKey(ecKey(), "good")}}))
+	var raw struct{ Keys []json.RawMessage }
+	json.Unmarshal(set, &raw)
+	keys := &keySet{client: httpClient(time.Millisecond), algs: []jose.SignatureAlgorithm{"ES256"}, limit: newRefetchLimit(), keys: signingKeys(raw.Keys), fetches: 1, at: now}
+	p := proxyJWT{header: "X-Jwt", audience: "aud", now: clock, signer: signer{issuer: "iss", algs: []string{"ES256"}, keys: keys, names: claimNames}}
+	a := newALB(ProxyConfig{Header: "X-Jwt", Issuer: "iss", Audience: "aud", Signer: albARN}, nil, clock)
+	a.keys[albKid] = &ecKey().PublicKey
+	header := map[string]any{"alg": "ES256", "kid": albKid, "signer": albARN, "iss": "iss", "client": "aud", "exp": now.Unix() + 60}
+	good := `{"iss":"iss","aud":"aud","sub":"alice","iat":1799999990,"exp":1800000060}`
+	for _, payload := range []string{good, strings.Replace(good, `"aud"`, `["other","aud"]`, 1), strings.Replace(good, `"sub"`, `"SUB"`, 1), strings.Replace(good, `}`, `,"sub":"bob"}`, 1),
+		strings.Replace(good, `}`, `,"events":{}}`, 1), strings.Replace(good, "1800000060", "1700000000", 1), strings.Replace(good, `"iss"`, `"evil"`, 1), strings.Replace(good, "alice", "", 1), `[]`, `{}`} {
+		f.Add([]byte(payload))
+	}
+	sign := signAs(jose.ES256, ecKey(), "good", "JWT")
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		for mode, read := range map[string]func() (Identity, error){
+			"jwt":     func() (Identity, error) { return p.read(carrying(sign(payload))) },
+			"aws-alb": func() (Identity, error) { return a.read(carrying(albSignRaw(ecKey(), header, payload))) },
+		} {
+			i, err := read()
+			if err != nil {
+				if kindOf(err) == "" {
+					t.Errorf("%s: read(%q) = %v, want a refusal", mode, payload, err)
+				}
+				continue
+			}
+			var said struct {
+				Iss, Sub string
+				Exp      *float64
+			}
+			if err := json.Unmarshal(payload, &said); err != nil || i.Subject != said.Sub || i.Subject == "" || i.Issuer != "iss" || said.Iss != "iss" && (mode == "jwt" || said.Iss != "") ||
+				said.Exp != nil && *said.Exp < float64(now.Unix()) || said.Exp == nil && mode == "jwt" {
+				t.Errorf("%s: read(%q) = %+v, %v", mode, payload, i, err)
+			}
+		}
+	})
+}
+
+func carrying(token string) *http.Request {
+	return &http.Request{Header: http.Header{"X-Jwt": {token}}}
+}
+
+// Whatever a table says, it is refused, or a token that tells of one factor alone is too weak for it.
+func FuzzRequirement(f *testing.F) {
+	f.Add("acr", "gold", "", "", "", "multi_factor", "", "always", "")
+	f.Add("amr", "", "", "hwk", "pin", "hardware", "", "session", "purpose=retry")
+	f.Add("amr", "", "pwd", "", "", "multi_factor", "", "always", "")
+	f.Add("amr", "", "", "pwd", "pwd", "multi_factor", "", "always", "=")
+	f.Add("acrs", "", "c1", "", "", "hardware", "entra", "always", "")
+	f.Add("", "", "", "", "", "", "okta", "always", "")
+	f.Add("acr", "urn:okta:loa:1fa:pwd", "", "", "", "multi_factor", "okta", "always", "")
+	f.Fuzz(func(t *testing.T, claim, equals, contains, first, second, level, preset, secondFactor, purpose string) {
+		rule := Rule{Claim: claim, Equals: equals, Contains: contains, Level: level}
+		if first != "" || second != "" {
+			rule.ContainsAll = []string{first, second}
+		}
+		r := Requirement{Issuer: "https://idp.example", SecondFactor: secondFactor, Preset: preset, PurposeClaim: purpose}
+		if claim != "" {
+			r.Assurance = []Rule{rule}
+		}
+		filled, err := r.withDefaults()
+		if err == nil {
+			err = filled.Check()
+		}
+		if err != nil {
+			if !strings.Contains(err.Error(), "step-up at https://idp.example: ") {
+				t.Errorf("%+v is refused with %v, which does not say where", r, err)
+			}
+			return
+		}
+		for factor := range factors {
+			if level, _, err := filled.judge(sent{amr: []string{factor}}); err == nil {
+				t.Errorf("%+v takes %s alone for %s", r, factor, level)
+			}
+		}
+		for _, acr := range append(weak, "") {
+			if level, _, err := filled.judge(sent{acr: acr, amr: []string{"pwd"}}); err == nil {
+				t.Errorf("%+v takes acr %q for %s", r, acr, level)
+			}
+		}
+	})
+}
+
+// What a provider's answer says of an error gets to a page only as a plain word, and what is there twice is not there.
+func FuzzAnswer(f *testing.F) {
+	for _, s := range []string{"error=access_denied", "error=server_error&error_description=%3Cscript%3E", "error=<script>", "code=c&state=s&iss=i", "code=a&code=b", "error=", "error=%00", "error=" + strings.Repeat("a", 100)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		answer, err := url.ParseQuery(raw)
+		if err != nil {
+			return
+		}
+		for name, values := range answer {
+			if got := single(answer, name); len(values) != 1 && got != "" || len(values) == 1 && got != values[0] {
+				t.Errorf("single(%q, %q) = %q", raw, name, got)
+			}
+		}
+		refusal := answeredError(single(answer, "error"))
+		words := refusal.Error()
+		if kindOf(refusal) == "" || strings.ContainsAny(words, "<>&\"\x00\r\n") || len(words) > 300 {
+			t.Errorf("answeredError(%q) = %q", single(answer, "error"), words)
+		}
+	})
+}
+
+// A cookie is read only if it is there once, and binds only if the console made it.
+func FuzzCookies(f *testing.F) {
+	c := must(CookiesFor(must(url.Parse(testPublic))))
+	name := c.Name(binderCookie)
+	good := random()
+	for _, s := range []string{name + "=" + good, name + "=" + good + "; " + name + "=" + good, name + "=short", name + `="` + good + `"`, "ql3_binder=" + good, name, "; =;" + name + "=" + good + "="} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, header string) {
+		r := &http.Request{Header: http.Header{"Cookie": {header}}}
+		binder := c.Binder(r)
+		if binder == "" {
+			return
+		}
+		if n := len(r.CookiesNamed(name)); n != 1 || len(binder) != len(good) || !strings.Contains(header, binder) {
+			t.Errorf("Binder() of %q = %q, of %d cookies", header, binder, n)
+		}
+		w := httptest.NewRecorder()
+		if again := c.EnsureBinder(w, r); again != binder || len(w.Result().Cookies()) != 0 {
+			t.Errorf("EnsureBinder() of %q = %q, want %q, which is there", header, again, binder)
 		}
 	})
 }

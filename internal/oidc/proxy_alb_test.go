@@ -23,8 +23,12 @@ const (
 
 // albSign is what a load balancer sends: like a JWT, padded.
 func albSign(key *ecdsa.PrivateKey, header, payload map[string]any) string {
+	return albSignRaw(key, header, must(json.Marshal(payload)))
+}
+
+func albSignRaw(key *ecdsa.PrivateKey, header map[string]any, payload []byte) string {
 	part := func(b []byte) string { return base64.URLEncoding.EncodeToString(b) }
-	signed := part(must(json.Marshal(header))) + "." + part(must(json.Marshal(payload)))
+	signed := part(must(json.Marshal(header))) + "." + part(payload)
 	sum := sha256.Sum256([]byte(signed))
 	r, s, err := ecdsa.Sign(rand.Reader, key, sum[:])
 	if err != nil {
