@@ -106,3 +106,55 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		}
 	}
 }
+
+// A threat is the last cell of a row under this heading, and that names tests of packages: `internal/pg` TestA, TestB; `web` TestC.
+const threatTable = "| threat | answer | tests |\n| --- | --- | --- |\n"
+
+var testsOfAPackage = regexp.MustCompile("^`([a-z0-9/]+)` ((?:Test|Fuzz)\\w+(?:, (?:Test|Fuzz)\\w+)*)$")
+
+func TestEveryThreatNamesTestsThatExist(t *testing.T) {
+	tables := strings.Split(readDocument(t, "docs/security.md"), threatTable)[1:]
+	if len(tables) == 0 {
+		t.Fatal("docs/security.md has no table of threats")
+	}
+	declared := map[string]string{} // the test files of a package
+	for _, table := range tables {
+		table, _, _ = strings.Cut(table, "\n\n")
+		for row := range strings.Lines(table) {
+			cells := strings.Split(strings.TrimSuffix(strings.TrimSpace(row), " |"), " | ")
+			for list := range strings.SplitSeq(cells[len(cells)-1], "; ") {
+				m := testsOfAPackage.FindStringSubmatch(list)
+				if m == nil {
+					t.Errorf("%q names no tests, in: %s", list, row)
+					continue
+				}
+				if _, read := declared[m[1]]; !read {
+					declared[m[1]] = readTests(t, m[1])
+				}
+				for name := range strings.SplitSeq(m[2], ", ") {
+					if !strings.Contains(declared[m[1]], "\nfunc "+name+"(") {
+						t.Errorf("docs/security.md names %s of %s, which is not there", name, m[1])
+					}
+				}
+			}
+		}
+	}
+}
+
+// readTests is the text of all test files of a package.
+func readTests(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("../..", dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
