@@ -87,6 +87,8 @@ var poolSizes = map[string]int32{
 const (
 	statementTimeout = 5 * time.Second
 	migrationTimeout = 0 // a migration may build an index for as long as it takes
+	// lockTimeout bounds how long a migration waits for a lock: what replicas ask for meanwhile queues up behind it.
+	lockTimeout = 4 * time.Second
 )
 
 // open makes the pool of role. lost, which may be nil, is told when an idle connection turns out to be dead.
@@ -98,7 +100,7 @@ func (d databases) open(ctx context.Context, role string, lost func(error)) (*pg
 	c := pg.PoolConfig{URL: url, App: "console " + version, Schema: migrations.Schema, MaxConns: poolSizes[role],
 		StatementTimeout: statementTimeout, Serializable: serializable(role), Lost: lost}
 	if role == migrations.RoleMigration {
-		c.StatementTimeout = migrationTimeout
+		c.StatementTimeout, c.LockTimeout = migrationTimeout, lockTimeout
 	}
 	return pg.Open(ctx, c)
 }

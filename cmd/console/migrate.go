@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -127,8 +128,16 @@ func (c upCmd) Run(ctx context.Context, e env) error {
 		for _, f := range files {
 			fmt.Fprintln(e.stdout, "applied", f)
 		}
-		return err
+		return explainLock(err)
 	})
+}
+
+// explainLock says what to do about a migration that gave up on a lock.
+func explainLock(err error) error {
+	if pg.HasCode(err, pgerrcode.LockNotAvailable) {
+		return fmt.Errorf("%w; somebody holds a table for longer than %v (pg_stat_activity says who): the file was not applied, try again", err, lockTimeout)
+	}
+	return err
 }
 
 type downCmd struct{ replicaFlags }
@@ -149,7 +158,7 @@ func (c downCmd) Run(ctx context.Context, e env) error {
 		}
 		file, err := m.Down(ctx)
 		if err != nil {
-			return err
+			return explainLock(err)
 		}
 		if file == "" {
 			_, err = fmt.Fprintln(e.stdout, "nothing to undo")

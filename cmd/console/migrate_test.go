@@ -33,10 +33,10 @@ func TestMigrate(t *testing.T) {
 	console(t, vars, "migrate", "status").said(t, "pending  00001_definitions.sql", "pending")
 	console(t, vars, "migrate", "up").said(t, "applied 00001_definitions.sql", "applied 00002_runs.sql")
 	console(t, vars, "migrate", "up").said(t, "nothing to apply")
-	console(t, vars, "migrate", "down").said(t, "undone 0000")
+	console(t, vars, "migrate", "down").said(t, "undone 000")
 	console(t, vars, "migrate", "status").said(t, "applied  00001_definitions.sql", "pending")
 	for console(t, vars, "migrate", "status").stdout != allPending(t, vars) {
-		console(t, vars, "migrate", "down").said(t, "undone 0000")
+		console(t, vars, "migrate", "down").said(t, "undone 000")
 	}
 	console(t, vars, "migrate", "down").said(t, "nothing to undo")
 	console(t, vars, "migrate", "up").said(t, "applied 00001_definitions.sql")

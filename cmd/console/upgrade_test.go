@@ -18,7 +18,7 @@ func atPrevious(t *testing.T) (map[string]string, *pgxpool.Pool) {
 	t.Helper()
 	db := pgtest.New(t)
 	vars := variables(db)
-	console(t, vars, "migrate", "down").said(t, "undone 0000")
+	console(t, vars, "migrate", "down").said(t, "undone 000")
 	return vars, db.Super(t)
 }
 
@@ -55,8 +55,8 @@ func TestUpIsRefusedWhileItWouldStopAReplica(t *testing.T) {
 	if got.code != exitFailure || !strings.Contains(got.stderr, "replica old/1/a (version v0, built for a schema before 9); stop it and try again") || !strings.Contains(got.stderr, "--withdraw-replicas") {
 		t.Errorf("migrate up beside a replica = %+v, want code 1, the replica and what to do", got)
 	}
-	console(t, vars, "migrate", "status").said(t, "pending  0000", fmt.Sprintf("schema %d takes consoles built for", migrations.Latest()-1), "replica old/1/a (version v0, ")
-	console(t, vars, "migrate", "up", "--withdraw-replicas").said(t, "replica old/1/a (version v0, built for a schema before 9) stops admitting\n", "applied 0000")
+	console(t, vars, "migrate", "status").said(t, "pending  000", fmt.Sprintf("schema %d takes consoles built for", migrations.Latest()-1), "replica old/1/a (version v0, ")
+	console(t, vars, "migrate", "up", "--withdraw-replicas").said(t, "replica old/1/a (version v0, built for a schema before 9) stops admitting\n", "applied 000")
 }
 
 // A replica that was stopped counts as running for a while: it is waited for.
@@ -64,7 +64,7 @@ func TestUpWaitsForWhatHasStopped(t *testing.T) {
 	t.Parallel()
 	vars, super := atPrevious(t)
 	seen(t, super, 14_000)
-	console(t, vars, "migrate", "up").said(t, "looking whether it still runs: replica old/1/a", "applied 0000")
+	console(t, vars, "migrate", "up").said(t, "looking whether it still runs: replica old/1/a", "applied 000")
 }
 
 // What was built for a schema does not work on the one before it.
@@ -83,11 +83,11 @@ func TestDownIsRefusedUnderAReplica(t *testing.T) {
 	console(t, vars, "migrate", "status").said(t, fmt.Sprintf("schema %d takes consoles built for %d or later; this one was built for %d\n",
 		migrations.Latest(), migrations.Floor(), migrations.Latest()), "replica ", " was seen ")
 	console(t, vars, "check").said(t, fmt.Sprintf("note  schema %d takes consoles built for", migrations.Latest()), "note  replica ")
-	console(t, vars, "migrate", "down", "--withdraw-replicas").said(t, "stops admitting\n", "undone 0000")
+	console(t, vars, "migrate", "down", "--withdraw-replicas").said(t, "stops admitting\n", "undone 000")
 	eventually(t, "the replica says what to run", func() bool {
 		return strings.Contains(get(t.Context(), p.machine+"/readyz", "").body, "run: console migrate up")
 	})
-	console(t, vars, "migrate", "up").said(t, "applied 0000")
+	console(t, vars, "migrate", "up").said(t, "applied 000")
 	p.ready(t)
 }
 
@@ -110,4 +110,24 @@ func TestAReplicaBelowTheFloorWithdraws(t *testing.T) {
 	pgtest.Exec(t, super, `DELETE FROM schema_floors WHERE version = $1`, next)
 	p.ready(t)
 	allOnce(t, super)
+}
+
+// A migration that waits for a table would hold up every replica behind it, so it gives up soon.
+func TestAMigrationDoesNotWaitForALock(t *testing.T) {
+	t.Parallel()
+	vars, super := atPrevious(t)
+	tx, err := super.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
+	if _, err := tx.Exec(t.Context(), "SET LOCAL idle_in_transaction_session_timeout = 0; LOCK TABLE goose_db_version IN SHARE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	got := console(t, vars, "migrate", "up")
+	if got.code != exitFailure || !strings.Contains(got.stderr, "lock timeout") || !strings.Contains(got.stderr, "was not applied, try again") {
+		t.Errorf("migrate up behind a lock = %+v, want code 1 and what to do", got)
+	}
+	tx.Rollback(t.Context())
+	console(t, vars, "migrate", "up").said(t, "applied 000")
 }

@@ -158,3 +158,46 @@ func readTests(t *testing.T, dir string) string {
 	}
 	return all.String()
 }
+
+// quoted is what a document quotes: a title of a page, or what a program says.
+var quoted = regexp.MustCompile("\\*([^*]+)\\*|`([^`]+)`")
+
+// What operators are told to look for is what the program says, but for the numbers, and for what stands for …
+func TestSymptomsAreWhatTheProgramSays(t *testing.T) {
+	_, section, _ := strings.Cut(readDocument(t, "docs/operations.md"), "## What to do when\n")
+	section, _, found := strings.Cut(section, "\n## ")
+	if !found {
+		t.Fatal("docs/operations.md does not say what to do when")
+	}
+	source := readSource(t)
+	number := regexp.MustCompile(`[0-9]+`)
+	for row := range strings.Lines(section) {
+		if !strings.HasPrefix(row, "| ") {
+			continue
+		}
+		symptom, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
+		for _, m := range quoted.FindAllStringSubmatch(symptom, -1) {
+			for part := range strings.SplitSeq(m[1]+m[2], "…") {
+				part = strings.Trim(part, " :;,")
+				pattern := number.ReplaceAllLiteralString(regexp.QuoteMeta(part), `(?:[0-9]+|%d)`)
+				if !strings.HasPrefix(part, "ql3_") && !regexp.MustCompile(pattern).MatchString(source) {
+					t.Errorf("docs/operations.md quotes %q, which nothing says", part)
+				}
+			}
+		}
+	}
+}
+
+// readSource is the text of every Go file of the product.
+func readSource(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	for _, p := range readTree(t).packages {
+		for _, f := range p.files {
+			if !f.test {
+				all.WriteString(readDocument(t, f.path))
+			}
+		}
+	}
+	return all.String()
+}

@@ -38,6 +38,7 @@ type PoolConfig struct {
 	Schema           string // search_path
 	MaxConns         int32
 	StatementTimeout time.Duration
+	LockTimeout      time.Duration // how long a statement waits for a lock; 0 is for as long as it may take at all
 	// Serializable tells that this pool's transactions are SERIALIZABLE and read in index order: sequential scans would
 	// take predicate locks on whole relations, bitmaps on whole pages, and custom plans would choose them for small
 	// tables. A claim that sorts reads everything that is due, so joins are done in the order they are written.
@@ -108,6 +109,7 @@ func runtimeParams(c PoolConfig) map[string]string {
 		"jit":                                 "off", // the price set on a forbidden plan node looks like a query worth compiling for half a second
 		"idle_in_transaction_session_timeout": milliseconds(idleTransaction),
 		"statement_timeout":                   milliseconds(c.StatementTimeout),
+		"lock_timeout":                        milliseconds(c.LockTimeout),
 	}
 	if c.Serializable {
 		params["enable_seqscan"] = "off"
