@@ -47,11 +47,8 @@ type Claim struct {
 // claimSQL takes due Schedules under a lease of $2 ms for $1. Their number is part of the text, not a parameter: the
 // planner must know that it is small. The joins stand inside the locking CTE so that a
 // row that was waited for is checked against them again. The expression over next_fire_at_ms is the index's own.
-//
-// A claim does not wait for the disk: it is worth nothing before its commit, whose flush takes along everything before it
-// in the log. A server that crashes in between has forgotten both, and the token of such a claim opens nothing.
 const claimSQL = `
-WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms, set_config('synchronous_commit', 'off', true)
+WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms
 ), due AS MATERIALIZED (
     SELECT s.project_id, s.trigger_id, s.claim_owner AS taken_from, s.claim_expires_at_ms AS lapsed_at_ms, s.next_fire_at_ms,
         p.version AS project_version, tr.content, tr.content_digest, tr.task_id, tr.task_revision, tr.task_content_digest,

@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/qinglong/console/internal/pg"
-	"github.com/qinglong/console/internal/pg/pgtest"
 )
 
 func triggersOf(claims []Claim) (ids []string) {
@@ -180,28 +179,4 @@ func explain(t *testing.T, q pg.Querier, sql string, args ...any) []string {
 		t.Fatal(err)
 	}
 	return lines
-}
-
-// A claim does not wait for the disk, and what its connection does next does.
-func TestClaimDoesNotWaitForTheDisk(t *testing.T) {
-	w := newWorld(t, "one")
-	w.due("one", time.Second)
-	tx, err := w.runtime.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tx.Rollback(context.WithoutCancel(t.Context()))
-	if list, err := claim(t.Context(), tx, "a", 30*time.Second, 1); err != nil || len(list) != 1 {
-		t.Fatalf("claim = %v, %v, want one", list, err)
-	}
-	const setting = `SHOW synchronous_commit`
-	if got := pgtest.Value[string](t, tx, setting); got != "off" {
-		t.Errorf("the claim's transaction commits with synchronous_commit=%s, want off", got)
-	}
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := pgtest.Value[string](t, tx.Conn(), setting); got != "on" {
-		t.Errorf("after the claim synchronous_commit=%s, want on", got)
-	}
 }
