@@ -106,7 +106,7 @@ func (s *server) views(q url.Values) []templates.NavLink {
 		{Text: text.Of("Failed, not retried yet"), URL: s.links.url(runsPath, with(failed, "retried", "no")), Current: q.Get("retried") != "" && q.Get("group") == ""},
 		{Text: text.Of("Failures by Task"), URL: s.links.url(runsPath, with(failed, "group", "task")), Current: q.Get("group") != ""},
 	}
-	return list
+	return append(list, templates.NavLink{Text: text.Of("Batches"), URL: s.links.url(batchesPath, url.Values{"project": q["project"]})})
 }
 
 var incidentColumns = []string{"project", "task", "task_name", "failed", "timed_out", "lost", "retried", "first_run", "first_at", "first_error", "newest_run", "newest_at", "newest_error"}

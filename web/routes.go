@@ -96,6 +96,7 @@ func (s *server) routes() []route {
 		listing(runsPath, "runs", reading, s.answer(s.runs), runsQuery),
 		listing(claimsPath, "claims", reading, s.answer(s.claimsNow), nil),
 		listing(auditPath, "audit", need(policy.ReadAudit), s.answer(s.audit), auditQuery),
+		listing(batchesPath, "batches", reading, s.answer(s.batches), batchesQuery),
 		s.accounts(),
 	)
 	list = append(list,
