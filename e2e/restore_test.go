@@ -37,10 +37,10 @@ projects:
 // docs/operations.md says: what was there is there, a replica works, and what is of another time is dealt with.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
-	program := built(t, console)
 	db := pgtest.New(t)
 	vars, super := variables(db), db.Super(t)
 	tools := dumpTools(t, super)
+	program := built(t, console)
 	run(t, vars, fmt.Sprintf(restoreManifest, ""), "apply", "-f", "-")
 	everyKindOfRow(t, super)
 	lost := serve(t, program, vars)
