@@ -16,6 +16,9 @@ import (
 	"github.com/qinglong/console/web/templates"
 )
 
+// rowsSeen is how many Attempts or Events are seen without unfolding any.
+const rowsSeen = 24
+
 // What a submission that led to a Run came to.
 var runQuery = []string{"retry", "stop"}
 
@@ -59,9 +62,12 @@ type runFacts struct {
 func (s *server) runPage(c echo.Context, v viewer, f runFacts) templates.Run {
 	d := f.Detail
 	page := templates.Run{
-		Page: s.page(c, text.Of("%s · Run", visible(d.TaskName)), "/runs", v.nowMS), Name: visible(d.TaskName), ID: d.ID.String(), Status: runStatuses[d.Status],
+		Page: s.page(c, text.Of("%s · Run", shorten(visible(d.TaskName), listName)), "/runs", v.nowMS), Name: shorten(visible(d.TaskName), headName), ID: d.ID.String(), Status: runStatuses[d.Status],
 		Sentences: runSentences(d, v.nowMS), Origin: s.runOrigin(f, v.nowMS), Times: runTimes(d, v.nowMS),
-		Attempts: attempts(d.Attempts, v.nowMS), Events: events(d.Events, actors(f.Family), v.nowMS),
+		Attempts: foldMiddle(attempts(d.Attempts, v.nowMS)), Events: foldMiddle(events(d.Events, actors(f.Family), v.nowMS)),
+	}
+	if whole := visible(d.TaskName); whole != page.Name {
+		page.Whole = whole
 	}
 	page.JSON, page.Done, page.Deeds = s.links.run(d.ID)+".json", done(c, d), s.deeds(v, d)
 	page.Timeline, page.Family, page.Ended = timeline(d, v.nowMS), s.family(f.Family, d.ID, v.nowMS), d.Status.Terminal()
@@ -88,7 +94,7 @@ func (s *server) runPage(c echo.Context, v viewer, f runFacts) templates.Run {
 
 // runMarkdown is a Run in a line for a chat.
 func runMarkdown(r run.Summary, address string) text.Text {
-	name, word := markdown(r.TaskName), runStatuses[r.Status].Word
+	name, word := markdown(shorten(r.TaskName, headName)), runStatuses[r.Status].Word
 	if reason := runReason(r); !reason.Empty() {
 		return text.Of("**%s** %s (%s): %s", name, word, reason.Map(brief).Map(markdown), address)
 	}
@@ -191,6 +197,15 @@ func attempts(list []run.AttemptDetail, nowMS int64) []templates.Attempt {
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// foldMiddle keeps the first and the last rows of a long list in sight.
+func foldMiddle[T any](list []T) templates.Folded[T] {
+	if len(list) <= rowsSeen {
+		return templates.Folded[T]{First: list}
+	}
+	first, last := rowsSeen/4, len(list)-rowsSeen/2
+	return templates.Folded[T]{First: list[:first], Middle: list[first:last], Last: list[last:], Fold: text.Of("%s more between these", last-first)}
 }
 
 // folding is a text for a line of a list and, when that is not all of it, the whole.

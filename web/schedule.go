@@ -121,7 +121,7 @@ func (s *server) schedulePage(c echo.Context, d scheduler.Detail, plan scheduler
 	if d.State == scheduler.Paused {
 		page.Pause = []templates.Pair{
 			{Name: text.Of("Paused by"), Note: text.Data(visible(*d.PausedBy))}, {Name: text.Of("Since"), Instant: instant(*d.PausedMS, d.NowMS)},
-			{Name: text.Of("Why"), Note: text.Data(visible(*d.PauseReason))},
+			{Name: text.Of("Why"), Words: linked(*d.PauseReason)},
 		}
 	}
 	if !page.Idle.Empty() {
@@ -149,7 +149,7 @@ func idleWords(state scheduler.State) text.Text {
 func scheduleSentences(d scheduler.Detail) []templates.Sentence {
 	switch d.State {
 	case scheduler.Paused:
-		return []templates.Sentence{{Lead: text.Of("Paused"), Rest: text.Of("by %s: %s", visible(*d.PausedBy), visible(*d.PauseReason)), Tone: "warn"}}
+		return []templates.Sentence{{Lead: text.Of("Paused"), Rest: text.Of("by %s: nothing is admitted until somebody resumes it.", shorten(visible(*d.PausedBy), listName)), Tone: "warn"}}
 	case scheduler.Disabled:
 		return []templates.Sentence{{Lead: text.Of("Disabled:"), Rest: text.Of("no occurrence is admitted.")}}
 	case scheduler.Blocked:

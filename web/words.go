@@ -18,6 +18,7 @@ import (
 // How many characters of a name, and of another free text, a list shows, and a cell that unfolds; the detail page has them
 // whole.
 const (
+	headName = 200
 	listName = 60
 	listText = 120
 	cellText = 40

@@ -6,6 +6,7 @@ import "github.com/qinglong/console/internal/text"
 type Run struct {
 	Page
 	Name      string
+	Whole     string // the name, if it is too long for a head
 	ID        string
 	Address   string // the page's own, whole, for paper
 	Status    Status
@@ -18,8 +19,8 @@ type Run struct {
 	Times     []Pair
 	Links     []Link
 	Timeline  Timeline
-	Attempts  []Attempt
-	Events    []Event
+	Attempts  Folded[Attempt]
+	Events    Folded[Event]
 	More      text.Text // says that not all Events are shown
 	Markdown  text.Text // for the incident channel
 	Done      text.Text // what the submission that led here came to
@@ -123,4 +124,10 @@ type Held struct {
 type Author struct {
 	Unsafe bool
 	Note   string
+}
+
+// Folded is a list of which only the first and the last are seen at once when it is long.
+type Folded[T any] struct {
+	First, Middle, Last []T
+	Fold                text.Text // what the middle is
 }
