@@ -37,6 +37,11 @@ func walkPages(t *testing.T, w *world) {
 	st.asks(v.p, id, reason)
 	st.verifies(v.p, id, first)
 	v.all(t, "verified ", "/runs/"+id+"/retry")
+	stopped := st.running(t)
+	v.all(t, "before its verification ", "/runs/"+stopped+"/stop")
+	v.p.open(st.run(stopped) + "/stop")
+	st.verifiesStop(v.p, stopped)
+	v.all(t, "verified ", "/runs/"+stopped+"/stop")
 }
 
 // A survey opens pages in one tab and keeps what they led to.

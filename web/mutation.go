@@ -102,7 +102,7 @@ type managed struct {
 
 // title names the pages of the deed.
 func (m managed) title() text.Text {
-	name := shorten(visible(m.run.TaskName), headName)
+	name := visible(m.run.TaskName)
 	if m.stops() {
 		return text.Of("Stop %s", name)
 	}
