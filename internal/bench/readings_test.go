@@ -51,7 +51,7 @@ func runFilters() map[string]run.Filter {
 				}
 			}
 		}
-		for _, text := range []string{"work", "t-0000003", "t-00", "person 7", "user7@", "nothing"} {
+		for _, text := range []string{"work", "t-0000003", "t-00", "person 7", "person", "user7@", "nothing"} {
 			list[fmt.Sprintf("status=%v text=%s", statuses, text)] = run.Filter{Statuses: statuses, Text: text}
 		}
 	}
