@@ -71,7 +71,7 @@ func newServer(ctx context.Context, settings scheduler.Settings, urls databases,
 		}
 		return 0
 	})
-	s.losses = prometheus.NewCounter(prometheus.CounterOpts{Name: "ql3_admission_losses_total", Help: "Times admission was withdrawn because the database was lost."})
+	s.losses = prometheus.NewCounter(prometheus.CounterOpts{Name: "ql3_admission_losses_total", Help: "Times admission was withdrawn because the database was lost, or a gate no longer held."})
 	s.crowded = prometheus.NewCounter(prometheus.CounterOpts{Name: "ql3_connections_closed_early_total", Help: "Connections that were closed because there were too many."})
 	s.registry.MustRegister(ready, s.losses, s.crowded)
 	s.mutations = runmgmt.NewMetrics(s.registry)
