@@ -540,7 +540,7 @@ func StyleguidePage(v Styleguide) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = pages(Pages{First: "#lists", Back: "#lists", On: "#lists"}).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = pages(Pages{First: "#lists", Back: "#lists", On: "#lists", Order: NewestFirst}).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
