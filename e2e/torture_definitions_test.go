@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -17,16 +18,15 @@ import (
 )
 
 // publish applies a manifest by the console's own command, again and again until it succeeds. The first attempt may be
-// killed on the way.
+// killed or frozen on the way.
 func (w *torture) publish(s move) error {
 	began := time.Now()
 	for try := 0; time.Since(began) < 3*patience; try++ {
-		within := 30 * time.Second
-		if try == 0 && s.Apply.Killed > 0 {
-			within = s.Apply.Killed
-			w.count(doKillApply)
+		meddle := s.Apply.Meddle
+		if try > 0 {
+			meddle = ""
 		}
-		done, err := w.applyOnce(s.Apply.Manifest, within)
+		done, err := w.applyOnce(s.Apply, meddle)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s, err)
 		}
@@ -39,23 +39,44 @@ func (w *torture) publish(s move) error {
 	return fmt.Errorf("it was never published: %s", s)
 }
 
-// applyOnce reports whether the command succeeded in time. A manifest that it calls wrong is an error.
-func (w *torture) applyOnce(manifest string, within time.Duration) (bool, error) {
+// applyOnce reports whether the command succeeded. A manifest that it calls wrong is an error.
+func (w *torture) applyOnce(a *application, meddle string) (bool, error) {
 	cmd := command(w.console, w.publishing, "apply", "-f", "-")
-	cmd.Stdin = strings.NewReader(manifest)
+	cmd.Stdin = strings.NewReader(a.Manifest)
 	p, err := launch(cmd)
 	if err != nil {
 		return false, err
 	}
+	w.meddle(p, a, meddle)
 	select {
 	case <-p.Done:
-	case <-time.After(within):
+	case <-time.After(patience):
 		p.kill()
 	}
 	if cmd.ProcessState.ExitCode() == 2 {
-		return false, fmt.Errorf("the manifest is refused: %s\n%s", p.output, manifest)
+		return false, fmt.Errorf("the manifest is refused: %s\n%s", p.output, a.Manifest)
 	}
 	return p.Err() == nil, nil
+}
+
+// meddle kills or freezes the command, if it is still there by then.
+func (w *torture) meddle(p *program, a *application, how string) {
+	if how == "" {
+		return
+	}
+	select {
+	case <-p.Done:
+		return
+	case <-time.After(a.After):
+	}
+	w.count(how)
+	if how == doKillApply {
+		p.kill()
+		return
+	}
+	p.Cmd.Process.Signal(syscall.SIGSTOP)
+	<-time.After(a.For)
+	p.Cmd.Process.Signal(syscall.SIGCONT)
 }
 
 func rememberApplied(r *checker.Record, a application, window checker.Window) {

@@ -5,6 +5,8 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,12 +50,16 @@ var (
 	unheardOf = regexp.MustCompile(`(?m)^(panic:|fatal error:|goroutine \d|WARNING: DATA RACE)`)
 )
 
-// readLogs looks into everything that the replicas have written. What says ERROR must have a fault that explains it.
+// readLogs looks into everything that the replicas have written, and keeps it. What says ERROR must have a fault that
+// explains it.
 func (w *torture) readLogs() {
 	w.Helper()
 	for _, m := range w.members {
-		for _, life := range m.lives {
+		for i, life := range m.lives {
 			text := life.output.String()
+			if err := os.WriteFile(filepath.Join(w.ArtifactDir(), fmt.Sprintf("%s-%03d.log", m.name, i)), []byte(text), 0o644); err != nil {
+				w.Error(err)
+			}
 			if found := unheardOf.FindString(text); found != "" {
 				w.Errorf("%s wrote %q:\n%s", m.name, found, text)
 			}

@@ -45,7 +45,9 @@ type lane struct {
 // An application is a manifest to publish, and what it must make.
 type application struct {
 	Manifest  string
-	Killed    time.Duration // after which its first attempt is killed; 0 for not at all
+	Meddle    string        // what is done to its first attempt; "" for nothing
+	After     time.Duration // how long that has been going on then
+	For       time.Duration // how long it is frozen
 	Revisions []checker.Revision
 	Turns     []checker.Turn
 }
@@ -232,7 +234,7 @@ func TestTorturePlanIsItsSeed(t *testing.T) {
 		}
 	}
 	for _, do := range slices.Concat(tortureFaults, tortureDeeds) {
-		if done[do] == 0 && do != doKillApply {
+		if done[do] == 0 && do != doKillApply && do != doFreezeApply {
 			t.Errorf("in ten minutes nobody does: %s", do)
 		}
 	}
@@ -240,7 +242,7 @@ func TestTorturePlanIsItsSeed(t *testing.T) {
 
 // tortureFaults and tortureDeeds are everything that a run counts, in the order of its report.
 var (
-	tortureFaults = []string{doKill, doFreeze, doCut, doLatency, doDeaf, doMute, doDead, doTerminate, doCrash, doDisk, doDiskWAL, doKillApply}
+	tortureFaults = []string{doKill, doFreeze, doCut, doLatency, doDeaf, doMute, doDead, doTerminate, doCrash, doDisk, doDiskWAL, doKillApply, doFreezeApply}
 	tortureDeeds  = []string{doPublish, doDisable, doEnable, doDisableTask, doEnableTask, doPause, doResume, doCatchUp, doArchive, doUnarchive,
 		doRetry, doRetryTwice, doStop, doStopTwice}
 )

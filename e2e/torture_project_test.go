@@ -24,6 +24,7 @@ const (
 	doArchive     = "archive"
 	doUnarchive   = "un-archive"
 	doKillApply   = "kill -9 while publishing"
+	doFreezeApply = "freeze while publishing"
 )
 
 // A project is what the plan has made of one so far.
@@ -31,7 +32,6 @@ type project struct {
 	*dice
 	tasks    map[string]bool // enabled
 	triggers []*planned
-	archived bool
 }
 
 // A planned Trigger.
@@ -54,7 +54,7 @@ func initially(d *dice) *project {
 	}}
 }
 
-// project fills the lane of a Project. Whatever is paused, disabled or archived goes on again by the end.
+// project fills the lane of a Project. Whatever is paused or archived goes on again by the end.
 func (d *dice) project() {
 	p := initially(d)
 	for d.passes(500*time.Millisecond, 5*time.Second) {
@@ -86,19 +86,22 @@ func (p *project) over() *planned {
 	return p.triggers[i]
 }
 
-// publish gives a Trigger another period and perhaps another policy.
+// publish gives a Trigger another period and perhaps another policy: every other time one that is paused, if any is.
 func (p *project) publish() {
 	t := p.any()
+	if i := slices.IndexFunc(p.triggers, func(t *planned) bool { return t.pause != nil }); i >= 0 && p.IntN(2) == 0 {
+		t = p.triggers[i]
+	}
 	t.periodMS = map[int64]int64{1000: 2000, 2000: 5000, 5000: 1000}[t.periodMS]
 	t.misfire = []string{"skip", "fire_once"}[p.IntN(2)]
-	p.apply(doPublish, t.id, "", t)
+	p.change(doPublish, t)
 }
 
 func (p *project) toggle() { p.turn(p.any()) }
 
 func (p *project) turn(t *planned) {
 	t.enabled = !t.enabled
-	p.apply(map[bool]string{true: doEnable, false: doDisable}[t.enabled], t.id, "", t)
+	p.change(map[bool]string{true: doEnable, false: doDisable}[t.enabled], t)
 }
 
 // wake enables something that is disabled, if anything is.
@@ -121,7 +124,8 @@ func (p *project) toggleTask() { p.turnTask(p.any().task) }
 // turnTask publishes the Task alone, which gives each of its Triggers a revision.
 func (p *project) turnTask(task string) {
 	p.tasks[task] = !p.tasks[task]
-	p.apply(map[bool]string{true: doEnableTask, false: doDisableTask}[p.tasks[task]], task, "", p.of(task)...)
+	p.apply(map[bool]string{true: doEnableTask, false: doDisableTask}[p.tasks[task]], task,
+		&application{Manifest: p.manifest("", task), Revisions: p.revisions(p.of(task)...)})
 }
 
 func (p *project) of(task string) (list []*planned) {
@@ -136,11 +140,9 @@ func (p *project) of(task string) (list []*planned) {
 // archive archives the Project for some time, in which nothing else is done to it.
 func (p *project) archive() {
 	length := p.between(time.Second, 6*time.Second)
-	p.archived = true
-	p.apply(doArchive, "", "archived")
+	p.apply(doArchive, "", &application{Manifest: p.manifest("archived", ""), Turns: []checker.Turn{{Project: p.on, Archived: true}}})
 	p.now += length
-	p.archived = false
-	p.apply(doUnarchive, "", "active")
+	p.apply(doUnarchive, "", &application{Manifest: p.manifest("active", ""), Turns: []checker.Turn{{Project: p.on}}})
 }
 
 // hold pauses a Trigger that is not paused.
@@ -159,41 +161,28 @@ func (p *project) resume(t *planned) {
 	t.pause = nil
 }
 
-// apply adds the publication of a Trigger, of a Task that changes with all that is its own, or of a Project's state.
-func (p *project) apply(do, of, state string, changed ...*planned) {
-	a := &application{}
-	if p.IntN(4) == 0 {
-		a.Killed = p.between(5*time.Millisecond, 120*time.Millisecond)
-	}
-	var written []*planned
-	switch {
-	case state != "":
-		a.Turns = []checker.Turn{{Project: p.on, Archived: p.archived}}
-	case slices.Contains([]string{doEnableTask, doDisableTask}, do):
-		a.Manifest = p.manifest("", of, nil)
-	default:
-		written = changed
-	}
-	if a.Manifest == "" {
-		task := ""
-		if len(written) > 0 {
-			task = written[0].task
-		}
-		a.Manifest = p.manifest(state, task, written)
-	}
-	for _, t := range changed {
-		a.Revisions = append(a.Revisions, p.revision(t))
-	}
+// change adds the publication of a Trigger as it is now.
+func (p *project) change(do string, t *planned) {
+	p.apply(do, t.id, &application{Manifest: p.manifest("", t.task, t), Revisions: p.revisions(t)})
+}
+
+// apply adds a publication. Every other time something is done to its first attempt.
+func (p *project) apply(do, of string, a *application) {
+	a.After, a.For = p.between(5*time.Millisecond, 120*time.Millisecond), p.between(200*time.Millisecond, 5*time.Second)
+	a.Meddle = []string{doKillApply, doFreezeApply, "", ""}[p.IntN(4)]
 	p.add(move{Do: do, On: strings.TrimSuffix(p.on+"/"+of, "/"), Apply: a})
 }
 
-// revision is what the rows will say of t.
-func (p *project) revision(t *planned) checker.Revision {
-	return checker.Revision{Project: p.on, Trigger: t.id, PeriodMS: t.periodMS, Misfire: t.misfire, Enabled: t.enabled && p.tasks[t.task]}
+// revisions are what the rows will say of Triggers.
+func (p *project) revisions(triggers ...*planned) (list []checker.Revision) {
+	for _, t := range triggers {
+		list = append(list, checker.Revision{Project: p.on, Trigger: t.id, PeriodMS: t.periodMS, Misfire: t.misfire, Enabled: t.enabled && p.tasks[t.task]})
+	}
+	return list
 }
 
 // manifest writes the Project with one Task, if one is named, and Triggers of it.
-func (p *project) manifest(state, task string, triggers []*planned) string {
+func (p *project) manifest(state, task string, triggers ...*planned) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "projects:\n  - id: %s\n    name: %s\n", p.on, p.on)
 	if state != "" {
@@ -219,11 +208,7 @@ func (p *project) written(task string, triggers []*planned) string {
 
 // everything is the Project with all its Tasks and Triggers.
 func (p *project) everything() *application {
-	a := &application{Manifest: p.manifest("", "one", p.of("one")) + p.written("two", p.of("two"))}
-	for _, t := range p.triggers {
-		a.Revisions = append(a.Revisions, p.revision(t))
-	}
-	return a
+	return &application{Manifest: p.manifest("", "one", p.of("one")...) + p.written("two", p.of("two")), Revisions: p.revisions(p.triggers...)}
 }
 
 func expression(periodMS int64) string {
