@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -42,8 +43,22 @@ func judged(got shown, err error) (verdict, string) {
 	case got.status == http.StatusForbidden || got.status == http.StatusConflict || got.status == http.StatusTooManyRequests:
 		return refused, ""
 	}
-	return odd, fmt.Sprintf("%d to %q: %.2000s", got.status, got.location, got.body)
+	return odd, fmt.Sprintf("%d to %q: %s", got.status, got.location, got.title())
 }
+
+var pageTitle = regexp.MustCompile(`<title>([^<]*)</title>`)
+
+// title is what the page says that it is.
+func (s shown) title() string {
+	if found := pageTitle.FindStringSubmatch(s.body); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+// forbids tells a role that is missing, or a Project that is archived, from everything else: it comes before all, also
+// before an answer that was given already.
+func (s shown) forbids() bool { return strings.HasPrefix(s.title(), "You may not ") }
 
 // manage carries out what an operator does to a Run.
 func (w *torture) manage(ctx context.Context, o *operator, s move) error {
@@ -151,13 +166,12 @@ func note(f *checker.Form, got shown, err error) error {
 		return fmt.Errorf("%s of %s led to %s and to %s", f.Action, f.Run, f.Result, what)
 	case v == made:
 		f.Made, f.Result = true, what
+	case v == refused && f.Made && !got.forbids():
+		return fmt.Errorf("%s of %s by %s was done, and refused: %s", f.Action, f.Run, f.Mutation, got.title())
 	case v == refused:
 		f.Refused++
 	default:
 		f.Unanswered++
-	}
-	if f.Made && f.Refused > 0 {
-		return fmt.Errorf("%s of %s by %s was done and refused: %.2000s", f.Action, f.Run, f.Mutation, got.body)
 	}
 	return nil
 }

@@ -131,7 +131,7 @@ func (w *torture) follow(ctx context.Context, l lane) {
 		w.count(s.Do)
 		w.troubled(l.name, s, began)
 		if err != nil {
-			w.Errorf("%s: %s: %v", l.name, s, err)
+			w.finding("%s: %s: %v", l.name, s, err)
 			return
 		}
 	}
@@ -188,7 +188,7 @@ func (w *torture) settle() (upTo int64) {
 	})
 	for _, m := range w.members {
 		if err := m.stop(); err != nil {
-			w.Error(err)
+			w.finding("%v", err)
 		}
 	}
 	return upTo
@@ -203,8 +203,7 @@ func (w *torture) verdict(seed uint64, upTo int64) {
 		w.Errorf("check: %v", err)
 	}
 	for _, broken := range r.Wrong {
-		w.Errorf("%s", broken)
-		w.printf("WRONG: %s", broken)
+		w.finding("%s", broken)
 	}
 	w.readLogs()
 	for _, what := range slices.Concat(tortureFaults, tortureDeeds) {
