@@ -41,7 +41,7 @@ func judged(got shown, err error) (verdict, string) {
 	case got.status == http.StatusSeeOther && (strings.HasPrefix(path, "/runs/") || strings.HasPrefix(path, "/schedules/")):
 		return made, strings.TrimPrefix(path, "/runs/")
 	case got.status == http.StatusForbidden || got.status == http.StatusConflict || got.status == http.StatusTooManyRequests:
-		return refused, ""
+		return refused, got.title()
 	}
 	return odd, fmt.Sprintf("%d to %q: %s", got.status, got.location, got.title())
 }

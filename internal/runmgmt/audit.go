@@ -35,6 +35,9 @@ func (m *Manager) refused(ctx context.Context, action policy.Permission, t targe
 	case !ok && errors.Is(err, pg.ErrOutcomeUnknown):
 		m.Log.WarnContext(ctx, "outcome of a mutation unknown", "action", action, "mutation", t.mutation, "err", err)
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	case !ok && errors.Is(err, context.Canceled): // whoever sent the form has left before its COMMIT was sent
+		m.Log.InfoContext(ctx, "mutation given up by its sender", "action", action, "mutation", t.mutation, "err", err)
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	case !ok:
 		m.Log.ErrorContext(ctx, "mutation failed", "action", action, "mutation", t.mutation, "err", err)
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)

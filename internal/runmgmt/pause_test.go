@@ -1,8 +1,10 @@
 package runmgmt
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +35,25 @@ func (w *world) audited() string {
 	w.t.Helper()
 	return strings.Join(value[[]string](w, `SELECT coalesce(array_agg(concat_ws(' ', action, outcome, reason, detail ->> 'trigger', words) ORDER BY created_at_ms, id), '{}')
 		FROM security_audit_events WHERE action LIKE 'trigger.%'`), "\n")
+}
+
+// Somebody who closes the page meanwhile is no fault of the console's, and nobody is called for it.
+func TestPauseWhoseSenderLeavesIsNoError(t *testing.T) {
+	w := newWorld(t)
+	var log bytes.Buffer
+	w.manager.Log = slog.New(slog.NewTextHandler(&log, nil))
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := w.manager.Pause(left, w.pauseForm()); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("Pause() of somebody who has left = %v, want %v", err, ErrUnavailable)
+	}
+	if said := log.String(); !strings.Contains(said, "level=INFO") || strings.Contains(said, "level=ERROR") {
+		t.Errorf("the log says %q, want no error", said)
+	}
+	w.manager.Pool.Close()
+	if _, err := w.manager.Pause(t.Context(), w.pauseForm()); err == nil || !strings.Contains(log.String(), "level=ERROR") {
+		t.Errorf("Pause() without a pool = %v, and the log says %q, want an error", err, log.String())
+	}
 }
 
 func TestPauseAndResume(t *testing.T) {
