@@ -122,6 +122,12 @@ bench-burst: ## Measure 20,000 Schedules due at one instant, and what others mak
 	go test ./e2e -run '^$$' -bench '^BenchmarkBurst$$' -benchtime 1x -timeout 60m | \
 	awk '/^burst: / { last = $$0; next } { print } END { print last }'
 
+.PHONY: bench-pages
+bench-pages: ## Measure the main pages beside a million Runs, and River's console beside a million jobs (10 min; PAGES_RUNS=20000 to try)
+	@set -o pipefail && bin=$$(.ci/setup --print-bin) && peers=$$(.ci/setup --print-peers) && \
+	env $$peers CONSOLE_POSTGRES_BIN=$$bin go test ./e2e -run '^$$' -bench '^BenchmarkPages$$' -benchtime 1x -timeout 60m | \
+	awk '/^pages: / { last = $$0; next } { print } END { print last }'
+
 .PHONY: bench-claim
 bench-claim: ## Measure the claim beside a thousand, 100,000 and a million Schedules (5 min)
 	@$(POSTGRES_BIN) go test ./internal/scheduler -run '^$$' -bench '^BenchmarkClaim$$' -benchtime 200x -timeout 30m
