@@ -107,7 +107,7 @@ func (s *server) auditForm(c echo.Context, v viewer, q url.Values, f policy.Audi
 	page := templates.Audit{Page: s.page(c, text.Of("Audit"), auditPath, v.nowMS), Filters: s.filterForm(auditPath, q),
 		Projects: projectOptions(v, q.Get("project")), Run: visible(q.Get("run")), Outcomes: outcomeOptions(q.Get("outcome")), Actions: actionOptions(q.Get("action")),
 		Since: momentField("since", text.Of("Since"), q, f.SinceMS, v.nowMS, wrong), Until: momentField("until", text.Of("Until"), q, f.UntilMS, v.nowMS, wrong)}
-	page.Filters.Wrong = wrong.what
+	page.Filters.Wrong, page.Filters.Beside = wrong.what, wrong.field == "since" || wrong.field == "until"
 	return page
 }
 

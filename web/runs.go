@@ -172,7 +172,7 @@ func (s *server) runsForm(c echo.Context, v viewer, q url.Values, f run.Filter, 
 		Since: momentField("since", text.Of("Created since"), q, f.SinceMS, v.nowMS, wrong), Until: momentField("until", text.Of("Until"), q, f.UntilMS, v.nowMS, wrong),
 		Text: visible(q.Get("q")), Group: visible(q.Get("group")), Retried: visible(q.Get("retried")), Views: s.views(q),
 	}
-	page.Filters.Wrong = wrong.what
+	page.Filters.Wrong, page.Filters.Beside = wrong.what, wrong.field == "since" || wrong.field == "until"
 	page.Live = page.Live && wrong.status == 0
 	return page
 }

@@ -177,14 +177,18 @@ func (s *server) scheduleRow(x scheduler.Summary, nowMS int64) templates.Schedul
 	return row
 }
 
-// onItsClock words a moment on the clock of a Schedule, beside which its reader's has the day: Sun 03:00:00 CET. In UTC it
+// onItsClock words a moment on the clock of a Schedule, beside which its reader's has the day: Sun 03:00 CET. In UTC it
 // is no other than what stands there anyway.
 func onItsClock(ms *int64, zone *time.Location) (short, whole text.Text) {
 	if ms == nil || zone == time.UTC {
 		return text.Text{}, text.Text{}
 	}
 	at := time.UnixMilli(*ms).In(zone)
-	return text.Of("%s %s", weekdays[at.Weekday()], at.Format(clock)), dated(at)
+	layout := "15:04 MST"
+	if at.Second() != 0 {
+		layout = clock
+	}
+	return text.Of("%s %s", weekdays[at.Weekday()], at.Format(layout)), dated(at)
 }
 
 // pausedFor words for how long a Schedule is paused.

@@ -12,6 +12,7 @@ type FilterForm struct {
 	Embed    string // how the list is viewed, if not as a page
 	Zone     string // in which its times are meant
 	Wrong    text.Text
+	Beside   bool // a field says itself what is wrong with it
 }
 
 // MomentField is a field of a filter for a moment, which may be one of its options or any other.
