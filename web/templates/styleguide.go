@@ -97,8 +97,8 @@ var sampleAttempts = []Attempt{
 }
 
 var sampleEvents = []Event{
-	{Sequence: "1", Type: "run.created", At: sampleAt("03:00:00", "", ""), Offset: text.Data("0 ms"), Actor: text.Data("replica vm/1/ab")},
-	{Sequence: "2", Type: "run.retry_requested", At: sampleAt("03:00:01", "", ""), Offset: text.Data("1 h 12 min"), Actor: text.Data("Olga Owner"), Payload: `{"reason": "` + sampleLong + `"}`},
+	{Sequence: "1", Name: text.Data("created"), Type: "run.created", At: sampleAt("03:00:00", "", ""), Offset: text.Data("0 ms"), Actor: text.Data("replica vm/1/ab")},
+	{Sequence: "2", Name: text.Data("asked to stop"), Type: "run.cancel_requested", At: sampleAt("03:00:01", "", ""), Offset: text.Data("1 h 12 min"), Actor: text.Data("Olga Owner"), Payload: `{"reason": "` + sampleLong + `"}`},
 }
 
 var sampleSpells = []Spell{

@@ -62,7 +62,7 @@ var sampleMade = []MadeRow{
 }
 
 var sampleHoldings = []Holding{
-	{Done: text.Data("You resumed this Trigger from then on."), Pause: Form{Action: "#holding-sample", Button: text.Data("Pause"), AsksReason: true, Wrong: text.Data("A reason is missing.")}},
+	{Done: text.Data("You resumed this Trigger from then on."), Pause: Form{Action: "#holding-sample", Button: text.Data("Pause"), AsksReason: true}},
 	{Resume: Form{Action: "#holding-sample", Button: text.Data("Resume"), Label: text.Data("Why")}, Now: text.Data("12 are passed over."), Once: text.Data("One Run for all 12.")},
 	{Why: text.Data("Pausing takes the role operator."), History: []PastPause{{At: sampleAt("01:00:00", "2 h ago", "7200"), Until: sampleAt("02:00:00", "1 h ago", "3600"), By: "Omar", To: "Olga", Reason: sampleHeld.Reason, How: text.Data("resumed from then on")}}},
 }
