@@ -233,6 +233,7 @@ func (s *siege) under(t *testing.T, load func(*siege)) {
 		t.Errorf("the replica took %d MB, want %d at most", got>>20, mostMemory>>20)
 	}
 	o.lostNothing(fromMS)
+	s.client.CloseIdleConnections()
 	eventually(t, "the replica is as it was before", func() bool {
 		return o.open() <= before+20 && o.replica.metric(t, "go_goroutines") <= goroutines+40
 	})
