@@ -132,6 +132,18 @@ bench-pages: ## Measure the main pages beside a million Runs, and River's consol
 bench-claim: ## Measure the claim beside a thousand, 100,000 and a million Schedules (5 min)
 	@$(POSTGRES_BIN) go test ./internal/scheduler -run '^$$' -bench '^BenchmarkClaim$$' -benchtime 200x -timeout 30m
 
+.PHONY: bench-scale
+bench-scale: ## Measure claim and commit beside a million Schedules and beside a thousand (10 min; SCHEDULES=20000 to try, RUNS=1000000)
+	@set -o pipefail && $(POSTGRES_BIN) SCALE_SCHEDULES=$(SCHEDULES) SCALE_RUNS=$(RUNS) \
+	go test ./internal/scheduler -run '^$$' -bench '^BenchmarkScale$$' -benchtime 1x -timeout 5h 2>/dev/null | \
+	awk '/^scale: / { last = $$0; next } { print } END { print last }'
+
+.PHONY: bench-size
+bench-size: ## Measure how soon serve is ready, its memory beside 10,000 Schedules, and its size (2 min)
+	@set -o pipefail && bin=$$(.ci/setup --print-bin) && \
+	CONSOLE_POSTGRES_BIN=$$bin go test ./e2e -run '^$$' -bench '^BenchmarkSize$$' -benchtime 1x | \
+	awk '/^size: / { last = $$0; next } { print } END { print last }'
+
 .PHONY: bench-reads
 bench-reads: ## Measure every list, count, chart, search and detail beside a million Runs (20 min)
 	@bin=$$(.ci/setup --print-bin) && CONSOLE_POSTGRES_BIN=$$bin go test ./internal/bench -run '^$$' -bench '^BenchmarkReads$$' -benchtime 1x -timeout 90m

@@ -1,0 +1,116 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/qinglong/console/internal/bench"
+	"github.com/qinglong/console/internal/pg"
+	"github.com/qinglong/console/internal/pg/pgtest"
+	"github.com/qinglong/console/migrations"
+)
+
+// How large the larger database of BenchmarkScale is, by default a million Schedules and no Runs.
+const (
+	scaleSchedules = "SCALE_SCHEDULES"
+	scaleRuns      = "SCALE_RUNS"
+	scaleTimes     = 300
+)
+
+// scaled is a database of some size, and how long claim and commit took in it.
+type scaled struct {
+	name           string
+	super, runtime *pgxpool.Pool
+	keys           []string // of Schedules, in no order
+	claims         []time.Duration
+	commits        []time.Duration
+}
+
+// BenchmarkScale measures the claim and the commit of sixteen Schedules, wherever they are, in a small database and in a
+// large one, by turns, so that whatever else the machine does slows both alike. The server does not wait for the disk,
+// which takes as long for both.
+func BenchmarkScale(b *testing.B) {
+	sizes := []bench.Size{{Projects: 10, Schedules: 1000},
+		{Projects: 100, Schedules: numberFrom(b, scaleSchedules, 1_000_000), Runs: numberFrom(b, scaleRuns, 0)}}
+	var all []*scaled
+	for _, size := range sizes {
+		db := pgtest.New(b)
+		if err := bench.Seed(b.Context(), db.Pool(b, migrations.RoleMigration), size, func(int) {}); err != nil {
+			b.Fatal(err)
+		}
+		s := &scaled{name: fmt.Sprintf("%d Schedules, %d Runs", size.Schedules, size.Runs), super: db.Super(b), runtime: db.Pool(b, migrations.RoleRuntime)}
+		mustExec(b, s.super, "VACUUM ANALYZE")
+		s.keys = pgtest.Value[[]string](b, s.super, `SELECT array_agg(k) FROM (SELECT project_id || ' ' || trigger_id AS k FROM trigger_schedules
+			WHERE enabled ORDER BY random() LIMIT $1) picked`, scaleTimes*firstBatch)
+		all = append(all, s)
+	}
+	for range scaleTimes {
+		for _, s := range all {
+			s.admit(b)
+		}
+	}
+	for _, s := range all {
+		fmt.Printf("%-32s claim %6.2f ms   commit %6.2f ms   (medians of %d, sixteen at once)\n", s.name, milliseconds(s.claims), milliseconds(s.commits), scaleTimes)
+	}
+	cost := func(s *scaled) float64 { return milliseconds(s.claims) + milliseconds(s.commits) }
+	fmt.Printf("scale: ratio=%.2f\n", cost(all[1])/cost(all[0]))
+}
+
+// admit makes sixteen Schedules due and measures their way to sixteen Runs.
+func (s *scaled) admit(b *testing.B) {
+	b.Helper()
+	some := s.keys[:firstBatch]
+	s.keys = append(s.keys[firstBatch:], some...)
+	mustExec(b, s.super, `UPDATE trigger_schedules SET next_fire_at_ms = `+pg.ClockMS+` - 1000 WHERE (project_id, trigger_id) IN (
+		SELECT split_part(k, ' ', 1), split_part(k, ' ', 2) FROM unnest($1::text[]) k)`, some)
+	begun := time.Now()
+	claims, err := claim(b.Context(), s.runtime, "a", 30*time.Second, firstBatch)
+	if err != nil || len(claims) != firstBatch {
+		b.Fatalf("claim = %d claims, %v, want %d", len(claims), err, firstBatch)
+	}
+	claimed := time.Now()
+	var list []work
+	for _, c := range claims {
+		d, err := decide(c, 5*time.Minute)
+		if err != nil {
+			b.Fatal(err)
+		}
+		list = append(list, work{claim: c, decision: d})
+	}
+	decided := time.Now()
+	ctx, cancel := context.WithTimeout(b.Context(), 5*time.Second)
+	defer cancel()
+	results := commit(ctx, s.runtime, list)
+	committed := time.Now()
+	if i := slices.IndexFunc(results, func(r Result) bool { return r.Outcome != Admitted }); i >= 0 {
+		b.Fatalf("commit = %+v, want admitted", results[i])
+	}
+	s.claims, s.commits = append(s.claims, claimed.Sub(begun)), append(s.commits, committed.Sub(decided))
+}
+
+// milliseconds is the median.
+func milliseconds(list []time.Duration) float64 {
+	slices.Sort(list)
+	return float64(list[len(list)/2].Microseconds()) / 1000
+}
+
+// numberFrom is a number from the environment.
+func numberFrom(b *testing.B, name string, otherwise int) int {
+	b.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		b.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
