@@ -4,14 +4,17 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/qinglong/console/internal/bench"
+	"github.com/qinglong/console/internal/dev/postgres"
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/pg/pgtest"
 	"github.com/qinglong/console/migrations"
@@ -34,22 +37,18 @@ type scaled struct {
 }
 
 // BenchmarkScale measures the claim and the commit of sixteen Schedules, wherever they are, in a small database and in a
-// large one, by turns, so that whatever else the machine does slows both alike. The server does not wait for the disk,
-// which takes as long for both.
+// large one, by turns, so that whatever else the machine does slows both alike. The server is as durable as in
+// production, and has as much memory as a database of that size is given.
 func BenchmarkScale(b *testing.B) {
-	sizes := []bench.Size{{Projects: 10, Schedules: 1000},
-		{Projects: 100, Schedules: numberFrom(b, scaleSchedules, 1_000_000), Runs: numberFrom(b, scaleRuns, 0)}}
-	var all []*scaled
-	for _, size := range sizes {
-		db := pgtest.New(b)
-		if err := bench.Seed(b.Context(), db.Pool(b, migrations.RoleMigration), size, func(int) {}); err != nil {
-			b.Fatal(err)
-		}
-		s := &scaled{name: fmt.Sprintf("%d Schedules, %d Runs", size.Schedules, size.Runs), super: db.Super(b), runtime: db.Pool(b, migrations.RoleRuntime)}
-		mustExec(b, s.super, "VACUUM ANALYZE")
-		s.keys = pgtest.Value[[]string](b, s.super, `SELECT array_agg(k) FROM (SELECT project_id || ' ' || trigger_id AS k FROM trigger_schedules
-			WHERE enabled ORDER BY random() LIMIT $1) picked`, scaleTimes*firstBatch)
-		all = append(all, s)
+	server, err := postgres.Start(b.Context(), postgres.Config{Dir: filepath.Join(pgtest.Dir(b), "postgres"), Durable: true, Bin: os.Getenv(pgtest.BinVariable),
+		Settings: map[string]string{"shared_buffers": "1GB", "max_wal_size": "4GB"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { server.Stop() })
+	all := []*scaled{
+		newScaled(b, server, "small", bench.Size{Projects: 10, Schedules: 1000}),
+		newScaled(b, server, "large", bench.Size{Projects: 100, Schedules: numberFrom(b, scaleSchedules, 1_000_000), Runs: numberFrom(b, scaleRuns, 0)}),
 	}
 	for range scaleTimes {
 		for _, s := range all {
@@ -61,6 +60,32 @@ func BenchmarkScale(b *testing.B) {
 	}
 	cost := func(s *scaled) float64 { return milliseconds(s.claims) + milliseconds(s.commits) }
 	fmt.Printf("scale: ratio=%.2f\n", cost(all[1])/cost(all[0]))
+}
+
+// newScaled makes and fills a database of server.
+func newScaled(b *testing.B, server *postgres.Server, name string, size bench.Size) *scaled {
+	b.Helper()
+	if err := pgtest.Migrate(b.Context(), server, name); err != nil {
+		b.Fatal(err)
+	}
+	db := pgtest.On(server, name)
+	if err := bench.Seed(b.Context(), db.Pool(b, migrations.RoleMigration), size, func(int) {}); err != nil {
+		b.Fatal(err)
+	}
+	conn, err := pgx.Connect(b.Context(), db.SuperURL()) // without the pool's deadline
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close(b.Context())
+	for _, sql := range []string{"VACUUM ANALYZE", "CHECKPOINT"} {
+		if _, err := conn.Exec(b.Context(), sql); err != nil {
+			b.Fatal(err)
+		}
+	}
+	s := &scaled{name: fmt.Sprintf("%d Schedules, %d Runs", size.Schedules, size.Runs), super: db.Super(b), runtime: db.Pool(b, migrations.RoleRuntime)}
+	s.keys = pgtest.Value[[]string](b, s.super, `SELECT array_agg(k) FROM (SELECT project_id || ' ' || trigger_id AS k FROM trigger_schedules
+		WHERE enabled ORDER BY random() LIMIT $1) picked`, scaleTimes*firstBatch)
+	return s
 }
 
 // admit makes sixteen Schedules due and measures their way to sixteen Runs.
