@@ -4,25 +4,76 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 )
 
 // Cycle is one pass of one replica: claim, decide and commit, in batches, until nothing is due or the budget is used.
-// While one batch is committed the next is claimed. It reports how many claims it took. After ctx has ended, or something
-// has failed, it takes no further claims; those in hand it finishes.
+// Under a backlog two batches are worked on at a time, so that one goes on while the other waits for the disk. It reports
+// how many claims it took. After ctx has ended, or something has failed, it takes no further claims; those in hand it
+// finishes.
 func (s *Scheduler) Cycle(ctx context.Context) (claims int, err error) {
-	b := <-s.take(ctx, min(s.size, s.Settings.Budget))
-	for len(b.claims) > 0 {
-		claims += len(b.claims)
-		want := 0
-		if b.full() && err == nil {
-			want = min(s.size, s.Settings.Budget-claims)
-		}
-		next := s.take(ctx, want)
-		disturbed, commitErr := s.commitBatch(ctx, s.decideBatch(ctx, b.claims))
-		s.size = nextSize(s.size, b.full(), disturbed)
-		b, err = <-next, errors.Join(err, commitErr)
+	p := &pass{left: s.Settings.Budget, size: s.size}
+	var lanes sync.WaitGroup
+	second := sync.OnceFunc(func() { lanes.Go(func() { s.work(ctx, p, func() {}) }) })
+	lanes.Go(func() { s.work(ctx, p, second) })
+	lanes.Wait()
+	s.size = p.size
+	if p.over {
+		s.size = firstBatch
 	}
-	return claims, errors.Join(err, b.err)
+	return p.claims, p.err
+}
+
+// work takes batch after batch, and calls backlog when one was full.
+func (s *Scheduler) work(ctx context.Context, p *pass, backlog func()) {
+	for want := p.reserve(ctx); want > 0; want = p.reserve(ctx) {
+		claims, err := s.claimBatch(ctx, want)
+		full := p.claimed(want, len(claims), err)
+		if full {
+			backlog()
+		}
+		disturbed, err := s.commitBatch(ctx, s.decideBatch(ctx, claims))
+		p.committed(full, disturbed, err)
+	}
+}
+
+// A pass is what is common to the batches of one cycle.
+type pass struct {
+	mu     sync.Mutex
+	left   int // of the budget
+	size   int // of the next batch
+	claims int
+	over   bool // there was less to claim than was looked for
+	err    error
+}
+
+// reserve is how many to claim next, 0 for none.
+func (p *pass) reserve(ctx context.Context) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over || p.err != nil || ctx.Err() != nil {
+		return 0
+	}
+	want := min(p.size, p.left)
+	p.left -= want
+	return want
+}
+
+// claimed reports whether there may be more to claim, n of want having been.
+func (p *pass) claimed(want, n int, err error) (full bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.claims += n
+	p.over = p.over || n < want
+	p.err = errors.Join(p.err, err)
+	return n == want
+}
+
+func (p *pass) committed(full, disturbed bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.size = nextSize(p.size, full, disturbed)
+	p.err = errors.Join(p.err, err)
 }
 
 // nextSize is how many Schedules to take at once after a batch: twice as many while there is a backlog, half as many if
@@ -35,30 +86,6 @@ func nextSize(size int, full, disturbed bool) int {
 		return min(size*2, batchLimit)
 	}
 	return firstBatch
-}
-
-// A batch is what was claimed at once.
-type batch struct {
-	claims []Claim
-	want   int
-	err    error // why nothing was
-}
-
-// full reports whether there may be more to claim.
-func (b batch) full() bool { return len(b.claims) == b.want }
-
-// take claims up to want beside its caller, who must receive the batch.
-func (s *Scheduler) take(ctx context.Context, want int) <-chan batch {
-	taken := make(chan batch, 1)
-	if want <= 0 || ctx.Err() != nil {
-		close(taken)
-		return taken
-	}
-	go func() {
-		claims, err := s.claimBatch(ctx, want)
-		taken <- batch{claims, want, err}
-	}()
-	return taken
 }
 
 func (s *Scheduler) claimBatch(ctx context.Context, limit int) ([]Claim, error) {

@@ -32,9 +32,9 @@ func TestNextSize(t *testing.T) {
 	}
 }
 
-// While a commit waits the next batch is claimed, and no more than that. A replica that is stopped then claims no
+// While a commit waits another batch is worked on, and no more than that. A replica that is stopped then claims no
 // further, and admits both.
-func TestCycleClaimsWhileItCommits(t *testing.T) {
+func TestCycleWorksOnTwoBatches(t *testing.T) {
 	const schedules = 200
 	w := newWorld(t, backlogIDs(schedules)...)
 	w.exec(`UPDATE trigger_schedules SET next_fire_at_ms = ` + pg.ClockMS + ` - 1000`)
