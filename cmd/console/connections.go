@@ -3,6 +3,7 @@ package main
 import (
 	"container/list"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -15,9 +16,9 @@ import (
 const maxConnections = 1024
 
 // connections bounds how many connections a server keeps. When there is one more than there may be, the one that has rested
-// longest is closed: which sent no request yet, has not sent the header of one to its end, or has its answer. So a storm of
-// connections, or of headers that never end, makes way for whoever comes with a request. A connection whose request is being
-// answered is left alone; if they all are, the newest is the one that rests.
+// longest is closed: which sent no request yet, has not sent the header or the body of one to its end, or has its answer. So a
+// storm of connections, or of headers or bodies that never end, makes way for whoever comes with a request. A connection whose
+// request has come whole and is being answered is left alone; if they all are, the newest is the one that rests.
 type connections struct {
 	limit int
 	early prometheus.Counter
@@ -42,10 +43,28 @@ func (c *connections) bound(server *http.Server) {
 	}
 	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, _ := r.Context().Value(connectionKey{}).(net.Conn)
-		c.works(conn)
 		defer c.rests(conn)
+		if r.Body == nil || r.Body == http.NoBody {
+			c.works(conn)
+		} else {
+			r.Body = &arriving{r.Body, sync.OnceFunc(func() { c.works(conn) })}
+		}
 		handler.ServeHTTP(w, r)
 	})
+}
+
+// arriving is a body that says when it is there to its end.
+type arriving struct {
+	io.ReadCloser
+	whole func()
+}
+
+func (b *arriving) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.whole()
+	}
+	return n, err
 }
 
 // changed takes a new connection in, and forgets one that is closed.

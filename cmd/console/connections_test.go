@@ -29,6 +29,7 @@ func newCrowd(t *testing.T) crowd {
 	released := make(chan struct{})
 	c := crowd{T: t, held: make(chan struct{}, 10), release: sync.OnceFunc(func() { close(released) })}
 	c.server = httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
 		if r.URL.Path == "/held" {
 			c.held <- struct{}{}
 			<-released
@@ -66,13 +67,16 @@ func answered(conn net.Conn) bool {
 	return answer.StatusCode == http.StatusOK
 }
 
-// Whoever comes with a request is answered, however many connections rest: silent, in the middle of a header, or answered.
+// Whoever comes with a request is answered, however many connections rest: silent, in the middle of a header or of a body, or
+// answered.
 // A request that is being answered is left alone.
 func TestTooManyConnections(t *testing.T) {
-	for name, rests := range map[string]string{"silent": "", "in a header": "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ", "answered": fmt.Sprintf(aRequest, "")} {
+	for name, rests := range map[string]string{"silent": "", "in a header": "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ",
+		"in a body": "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nr", "in a part of a body": "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwo",
+		"answered": fmt.Sprintf(aRequest, "")} {
 		t.Run(name, func(t *testing.T) {
 			c := newCrowd(t)
-			held := c.dial(fmt.Sprintf(aRequest, "held"))
+			held := c.dial("POST /held HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nall")
 			<-c.held
 			var crowd []net.Conn
 			for range 20 {
