@@ -11,6 +11,7 @@ import (
 
 	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/search"
 	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
@@ -22,7 +23,7 @@ type incidentJSON struct {
 }
 
 // incident is the view of a filter's failures by Task: what a reader wants the morning after.
-func (s *server) incident(c echo.Context, v viewer, q url.Values, f run.Filter) (found reply, err error) {
+func (s *server) incident(c echo.Context, v viewer, q url.Values, f run.Filter, ids search.IDs) (found reply, err error) {
 	ctx := c.Request().Context()
 	i, err := run.ReadIncident(ctx, s.DB, f)
 	if err != nil {
@@ -32,12 +33,21 @@ func (s *server) incident(c echo.Context, v viewer, q url.Values, f run.Filter) 
 	if err != nil {
 		return found, err
 	}
+	list := runsFound{counts: counts, ids: ids}
+	if len(i.Tasks) == 0 && s.mediumOf(c) != asJSON {
+		if list.unknown, err = s.noSuchID(ctx, q, f); err != nil {
+			return found, err
+		}
+	}
 	found.rows = incidentTable(i)
 	found.json = func() any { return incidentJSON{v.nowMS, i} }
 	found.page = func() templ.Component {
-		page := s.runsPage(c, v, q, f, runsFound{counts: counts})
+		page := s.runsPage(c, v, q, f, list)
 		page.Grouped, page.Picks, page.Picking = true, false, templates.Picking{}
 		page.Incident = s.incidentView(v, q, i)
+		if list.unknown != nil {
+			page.Incident.Empty = *list.unknown
+		}
 		return templates.RunsPage(page)
 	}
 	return found, nil

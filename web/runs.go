@@ -12,6 +12,7 @@ import (
 
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/search"
 	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
@@ -36,8 +37,10 @@ type runsJSON struct {
 // runsFound are the Runs of one page, and how many there are of each status whatever statuses are asked for.
 type runsFound struct {
 	run.Page
-	counts map[run.Status]run.Count
-	beside beside
+	counts  map[run.Status]run.Count
+	beside  beside
+	ids     search.IDs       // for the fields that want one
+	unknown *templates.Empty // if the id that is asked for is nothing's
 }
 
 func (s *server) runs(c echo.Context) (reply, error) {
@@ -49,16 +52,22 @@ func (s *server) runs(c echo.Context) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	ids, err := s.idsFor(c, v.sees(q.Get("project")))
+	if err != nil {
+		return reply{}, err
+	}
 	filter, err := runFilter(q, v)
 	if err != nil {
-		return s.again(c, err, func(wrong problem) templ.Component { return templates.RunsPage(s.runsForm(c, v, q, filter, wrong)) })
+		return s.again(c, err, func(wrong problem) templ.Component {
+			return templates.RunsPage(offer(s.runsForm(c, v, q, filter, wrong), ids))
+		})
 	}
 	at, err := readSpot(q)
 	if err != nil {
 		return reply{}, err
 	}
 	if q.Get("group") != "" {
-		return s.incident(c, v, q, filter)
+		return s.incident(c, v, q, filter, ids)
 	}
 	found := reply{rows: s.runTable(filter)}
 	if s.mediumOf(c) == asCSV {
@@ -66,11 +75,12 @@ func (s *server) runs(c echo.Context) (reply, error) {
 	}
 	list, err := s.readRuns(c.Request().Context(), filter, at)
 	if err == nil && s.mediumOf(c) != asJSON {
-		list.beside, err = s.readBeside(c.Request().Context(), filter.Projects, list.Runs)
+		err = s.readAround(c.Request().Context(), q, filter, &list)
 	}
 	if err != nil {
 		return reply{}, err
 	}
+	list.ids = ids
 	found.json = func() any {
 		return runsJSON{NowMS: v.nowMS, Counts: list.counts, Runs: nonNil(list.Runs), Next: onwards(s.links, runsPath+".json", q, "after", list.Next),
 			Prev: onwards(s.links, runsPath+".json", q, "before", list.Prev)}
@@ -108,6 +118,16 @@ func (s *server) readRuns(ctx context.Context, f run.Filter, at spot) (found run
 	}
 	found.counts, err = run.CountByStatus(ctx, s.DB, f)
 	return found, err
+}
+
+// readAround reads what a page says beside its Runs, or in their place.
+func (s *server) readAround(ctx context.Context, q url.Values, f run.Filter, found *runsFound) (err error) {
+	if len(found.Runs) == 0 {
+		found.unknown, err = s.noSuchID(ctx, q, f)
+		return err
+	}
+	found.beside, err = s.readBeside(ctx, f.Projects, found.Runs)
+	return err
 }
 
 // runFilter reads what the query asks for, of what v sees.
@@ -178,7 +198,7 @@ func (s *server) runsForm(c echo.Context, v viewer, q url.Values, f run.Filter, 
 }
 
 func (s *server) runsPage(c echo.Context, v viewer, q url.Values, f run.Filter, list runsFound) templates.Runs {
-	page := s.runsForm(c, v, q, f, problem{})
+	page := offer(s.runsForm(c, v, q, f, problem{}), list.ids)
 	page.Chips, page.Rows = s.runChips(q, list.counts), s.runRowsBeside(list.Runs, list.beside, v.nowMS)
 	page.Pages = templates.Pages{Order: templates.NewestFirst, Back: onwards(s.links, runsPath, q, "before", list.Prev), On: onwards(s.links, runsPath, q, "after", list.Next)}
 	page.JSON, page.CSV = s.links.url(runsPath+".json", q), s.links.csv(runsPath, filters(q))
@@ -193,6 +213,8 @@ func (s *server) runsPage(c echo.Context, v viewer, q url.Values, f run.Filter, 
 func (s *server) noRuns(q url.Values, list runsFound) templates.Empty {
 	every := templates.Link{Text: text.Of("Every Run"), URL: s.links.runs()}
 	switch {
+	case list.unknown != nil:
+		return *list.unknown
 	case list.Next != nil:
 		return templates.Empty{Why: text.Of("None of the Runs looked at so far matches."), What: text.Of("There are more than are looked at in one go."),
 			Link: templates.Link{Text: text.Of("Look further"), URL: onwards(s.links, runsPath, q, "after", list.Next)}}

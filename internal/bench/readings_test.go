@@ -3,6 +3,7 @@ package bench_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/scheduler"
+	"github.com/qinglong/console/internal/search"
 )
 
 const shown = 50 // rows of a page
@@ -191,6 +193,17 @@ func searchReadings() (list []reading) {
 			return err
 		}})
 	}
+	for _, text := range []string{"work", "t-00", "nothing"} {
+		list = append(list, reading{"near ids, text=" + text, func(ctx context.Context, q pg.Querier, s sight) error {
+			_, tasks := search.NearTasks(ctx, q, s.projects, text)
+			_, triggers := search.NearTriggers(ctx, q, s.projects, text)
+			return errors.Join(tasks, triggers)
+		}})
+	}
+	list = append(list, reading{"ids to choose from", func(ctx context.Context, q pg.Querier, s sight) error {
+		_, err := search.List(ctx, q, s.projects, shown)
+		return err
+	}})
 	return append(list, reading{"search for a Run", func(ctx context.Context, q pg.Querier, s sight) error {
 		_, _, err := run.Search(ctx, q, s.projects, s.run.String(), 20)
 		return err

@@ -125,3 +125,66 @@ func TestFindSaysThatThereIsMore(t *testing.T) {
 		t.Errorf("Find(zz-last) = %v, %v, want it: it is named whole", f.Triggers, err)
 	}
 }
+
+// The ids that are listed are of the Projects that are asked about, Project by Project, and not more than are asked for.
+func TestList(t *testing.T) {
+	d := pgtest.New(t)
+	runtest.Publish(t, d, manifest)
+	q := d.Pool(t, migrations.RoleConsole)
+	tests := []struct {
+		name     string
+		projects []string
+		most     int
+		want     search.IDs
+	}{
+		{"all", []string{"growth", "ops"}, 9, search.IDs{
+			Tasks:    []search.Task{{ProjectID: "growth", ID: "report-digest", Name: "Mail digest"}, {ProjectID: "ops", ID: "report", Name: "Nightly Report"}},
+			Triggers: []search.Trigger{{ProjectID: "growth", ID: "report"}, {ProjectID: "ops", ID: "nightly"}, {ProjectID: "ops", ID: "report-hourly"}}}},
+		{"one Project", []string{"growth"}, 9, search.IDs{
+			Tasks: []search.Task{{ProjectID: "growth", ID: "report-digest", Name: "Mail digest"}}, Triggers: []search.Trigger{{ProjectID: "growth", ID: "report"}}}},
+		{"the first alone", []string{"ops"}, 1, search.IDs{
+			Tasks: []search.Task{{ProjectID: "ops", ID: "report", Name: "Nightly Report"}}, Triggers: []search.Trigger{{ProjectID: "ops", ID: "nightly"}}}},
+		{"no Project", nil, 9, search.IDs{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := search.List(t.Context(), q, tt.projects, tt.most)
+			if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
+				t.Errorf("List(%v, %d): %v (-want +got)\n%s", tt.projects, tt.most, err, diff)
+			}
+		})
+	}
+}
+
+// What is near an id has all of it, or else its first half, in the Projects that are asked about.
+func TestNear(t *testing.T) {
+	d := pgtest.New(t)
+	runtest.Publish(t, d, manifest)
+	q := d.Pool(t, migrations.RoleConsole)
+	both := []string{"growth", "ops"}
+	tests := []struct {
+		name, text string
+		projects   []string
+		tasks      string
+		triggers   string
+	}{
+		{"whole", "report", both, "[{ops report} {growth report-digest}]", "[{growth report} {ops report-hourly}]"},
+		{"mistyped at its end", "report-hou1ry", both, "[{growth report-digest}]", "[{ops report-hourly}]"},
+		{"in one Project", "report", []string{"growth"}, "[{growth report-digest}]", "[{growth report}]"},
+		{"nothing", "xyz", both, "[]", "[]"},
+		{"blank", " ", both, "[]", "[]"},
+		{"no Project", "report", nil, "[]", "[]"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tasks, err := search.NearTasks(t.Context(), q, tt.projects, tt.text)
+			if got := fmt.Sprint(tasks); err != nil || got != tt.tasks {
+				t.Errorf("NearTasks(%v, %q) = %s, %v, want %s", tt.projects, tt.text, got, err, tt.tasks)
+			}
+			triggers, err := search.NearTriggers(t.Context(), q, tt.projects, tt.text)
+			if got := fmt.Sprint(triggers); err != nil || got != tt.triggers {
+				t.Errorf("NearTriggers(%v, %q) = %s, %v, want %s", tt.projects, tt.text, got, err, tt.triggers)
+			}
+		})
+	}
+}

@@ -91,6 +91,7 @@ type Sentence struct {
 type Empty struct {
 	Why  text.Text
 	What text.Text
+	Near []Link // what may have been meant
 	Link Link
 }
 
@@ -215,7 +216,9 @@ type Runs struct {
 	Origins  []Option
 	Status   string // those chosen, for the form to carry
 	Task     string
+	Tasks    []Option // some to choose from
 	Trigger  string
+	Triggers []Option
 	Since    MomentField
 	Until    MomentField
 	Text     string
