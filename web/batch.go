@@ -232,7 +232,7 @@ func (s *server) pickRows(v viewer, q url.Values, list runsFound, page *template
 		page.Picking.Failed = templates.Link{Text: text.Count(waiting, "select the 1 not retried yet", "select the %s not retried yet"), URL: s.links.url(runsPath, with(q, "select", "failed"))}
 	}
 	if project, err := oneProject(q.Get("project"), v); err == nil && v.access.Decide(project, policy.RetryRun).Allowed {
-		page.Picking.Matching = s.everyFailure(without(filters(q), "group", "retried"), project, text.Of("Retry all failures of this filter not retried yet…"))
+		page.Picking.Matching = s.everyFailure(without(filters(q), "group", "retried"), project, text.Of("Retry all of this filter…"))
 	}
 }
 

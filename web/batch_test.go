@@ -98,7 +98,7 @@ func TestWalkToABatch(t *testing.T) {
 	b := v.browser(t)
 	b.open("/x/runs?project=ops&status=failed").signIn("operator")
 	grant(t, v.Database, v.account(t, "operator"), policy.Operator, "ops")
-	b.open("/x/runs?project=ops&status=failed&select=failed").shows(http.StatusOK, "select the 40 not retried yet", "Retry all failures of this filter")
+	b.open("/x/runs?project=ops&status=failed&select=failed").shows(http.StatusOK, "select the 40 not retried yet", "Retry all of this filter…")
 	chosen := boxes(b.page)
 	if len(chosen["run"]) != 40 {
 		t.Fatalf("%d Runs are ticked, want 40", len(chosen["run"]))

@@ -65,6 +65,12 @@
     setTimeout(() => { button.textContent = button.dataset.name; delete button.dataset.name; }, 1500);
   });
 
+  // What is chosen in a row that a small screen does not hold is in view.
+  for (const row of all('.views, .chips')) {
+    const here = row.querySelector('[aria-current]');
+    if (here) row.scrollLeft = here.offsetLeft + here.offsetWidth - row.offsetLeft - row.clientWidth;
+  }
+
   // A changed select filters at once; a form field left empty stays out of the URL.
   for (const form of all('form.filters')) {
     form.addEventListener('change', (event) => { if (event.target.matches('select')) form.requestSubmit(); });
