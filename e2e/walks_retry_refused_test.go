@@ -111,6 +111,7 @@ func walkSentAgain(t *testing.T, st *station) {
 	made := st.submits(p, id)
 	p.back()
 	p.at(st.run(id) + "/retry")
+	p.sees("Retries so far") // and not the page as the browser kept it, which asks again and would forget the form below
 	p.do(chromedp.Evaluate[chromedp.Void](`(() => {
 		const form = Object.assign(document.createElement("form"), { method: "post", action: location.href });
 		for (const [name, value] of JSON.parse(sessionStorage.getItem("sent"))) form.append(Object.assign(document.createElement("input"), { name, value }));
