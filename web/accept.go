@@ -22,9 +22,13 @@ type mediaRange struct {
 	weight float64
 }
 
+// mostRanges is how many elements of a header are read; a browser sends eight.
+const mostRanges = 64
+
 // mediaRanges reads an Accept header. What is no media range is as if it were not there.
 func mediaRanges(h http.Header) (list []mediaRange) {
-	for _, element := range unquotedParts(strings.Join(h.Values("Accept"), ",")) {
+	elements := unquotedParts(strings.Join(h.Values("Accept"), ","))
+	for _, element := range elements[:min(len(elements), mostRanges)] {
 		kind, parameters, err := mime.ParseMediaType(element)
 		if err != nil || strings.Count(kind, "/") != 1 {
 			continue

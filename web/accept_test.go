@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -62,4 +63,11 @@ func FuzzPreferred(f *testing.F) {
 			t.Errorf("mediaRanges(%q) has the weight %g", accept, list[i].weight)
 		}
 	})
+}
+
+func TestOnlyTheFirstElementsAreRead(t *testing.T) {
+	long := strings.Repeat("a/b,", 8000)
+	if n := len(mediaRanges(http.Header{"Accept": {long}})); n != mostRanges {
+		t.Errorf("%d media ranges of a header of 8,000, want %d", n, mostRanges)
+	}
 }

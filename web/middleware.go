@@ -184,7 +184,11 @@ func (s *server) limitRate(next echo.HandlerFunc) echo.HandlerFunc {
 
 func (s *server) takeOne(c echo.Context) error {
 	from := s.client(c)
-	wait, ok := s.Identity.Limiter.Allow(s.Identity.Cookies.Binder(c.Request()), cmp.Or(from.Claimed, from.Peer))
+	allow := s.Identity.Limiter.Allow
+	if s.routeOf(c).path == signInPath {
+		allow = s.Identity.Limiter.AllowStart
+	}
+	wait, ok := allow(s.Identity.Cookies.Binder(c.Request()), cmp.Or(from.Claimed, from.Peer))
 	if !ok {
 		return tooOften(wait)
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -125,6 +126,22 @@ func TestSignInIsLimited(t *testing.T) {
 		t.Error("a limited sign-in does not say when to try again")
 	}
 	v.browser(t).open(signInPath).press(signInPath).shows(http.StatusOK) // another browser at the same address
+}
+
+// What strangers begin keeps nobody who is signed in from verifying, here one without a role, and no provider from ending sessions.
+func TestStrangersTakeOnlyStarts(t *testing.T) {
+	v := newTown(t, "/x")
+	b := v.browser(t)
+	b.open("/x/account").signIn("admin")
+	for i := range 2000 {
+		v.config.Identity.Limiter.AllowStart("", fmt.Sprint("stranger ", i))
+	}
+	v.browser(t).open("/x"+signInPath).press("/x"+signInPath).shows(http.StatusTooManyRequests, "Too often")
+	for path, want := range map[string]int{BackChannelPath: http.StatusBadRequest, stepUpTestPath: http.StatusForbidden} {
+		if b.send("POST", v.public+path, nil); b.status != want {
+			t.Errorf("POST %s = %d, want %d", path, b.status, want)
+		}
+	}
 }
 
 func TestSigningOut(t *testing.T) {

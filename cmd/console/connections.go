@@ -47,6 +47,7 @@ func (c *connections) bound(server *http.Server) {
 		if r.Body == nil || r.Body == http.NoBody {
 			c.works(conn)
 		} else {
+			c.arrives(conn)
 			r.Body = &arriving{r.Body, sync.OnceFunc(func() { c.works(conn) })}
 		}
 		handler.ServeHTTP(w, r)
@@ -100,6 +101,16 @@ func (c *connections) forget(conn net.Conn) {
 		c.resting.Remove(e)
 	}
 	delete(c.open, conn)
+}
+
+// arrives lets conn, which rests until its request is there to its end, rest from now on: a form that is on its way outlives
+// what came before it.
+func (c *connections) arrives(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.open[conn]; e != nil {
+		c.resting.MoveToBack(e)
+	}
 }
 
 func (c *connections) works(conn net.Conn) {

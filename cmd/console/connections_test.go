@@ -99,6 +99,33 @@ func TestTooManyConnections(t *testing.T) {
 	}
 }
 
+// A form that comes on an old connection rests from then on, and not from when the connection was opened.
+func TestFormThatArrivesIsNotTheOldest(t *testing.T) {
+	c := newCrowd(t)
+	first := c.dial(fmt.Sprintf(aRequest, ""))
+	if !answered(first) {
+		t.Fatal("the first request was not answered")
+	}
+	for range 2 {
+		if !answered(c.dial(fmt.Sprintf(aRequest, ""))) {
+			t.Fatal("a request was not answered")
+		}
+	}
+	io.WriteString(first, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\na")
+	eventually(t, "the form arrives", func() bool {
+		c.kept.mu.Lock()
+		defer c.kept.mu.Unlock()
+		return c.kept.resting.Back().Value.(net.Conn).RemoteAddr().String() == first.LocalAddr().String()
+	})
+	if !answered(c.dial(fmt.Sprintf(aRequest, ""))) {
+		t.Fatal("one more was not answered")
+	}
+	io.WriteString(first, "ll")
+	if !answered(first) {
+		t.Error("a form that was on its way lost its connection to one that was opened after it")
+	}
+}
+
 // When every connection has a request that is being answered, one more is closed, and the others are answered.
 func TestTooManyRequests(t *testing.T) {
 	c := newCrowd(t)

@@ -127,7 +127,8 @@ func (s *server) close() {
 // that order. The caller closes s.
 func (s *server) run(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(ctx)
-	servers := []*http.Server{s.serve(group, s.public, s.handler), s.serve(group, s.machine, s.machineHandler())}
+	// A reader of pages who takes nothing is left alone soon; a profile takes half a minute to make.
+	servers := []*http.Server{s.serve(group, s.public, s.handler, 20*time.Second), s.serve(group, s.machine, s.machineHandler(), time.Minute)}
 	for _, run := range s.always {
 		group.Go(func() error { run(groupCtx); return nil })
 	}
@@ -137,8 +138,8 @@ func (s *server) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-func (s *server) serve(group *errgroup.Group, l net.Listener, h http.Handler) *http.Server {
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: 60 * time.Second,
+func (s *server) serve(group *errgroup.Group, l net.Listener, h http.Handler, answer time.Duration) *http.Server {
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: answer,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn)}
 	newConnections(maxConnections, s.crowded).bound(server)
 	group.Go(func() error {

@@ -50,6 +50,9 @@ func awaitGone(ctx context.Context, w io.Writer, pool *pgxpool.Pool, barred func
 			fmt.Fprintf(w, "looking whether it still runs: %s\n", describeReplicas(list))
 		}
 		for _, r := range list {
+			if r.AgoMS < -time.Minute.Milliseconds() { // a live one would not move it either
+				return fmt.Errorf("the last tick of %s is minutes later than the database clock, which went back, so nothing shows whether it runs; make sure that it does not, and go on with --withdraw-replicas", describeReplica(r))
+			}
 			if seen, ok := first[r.ID]; !ok {
 				first[r.ID] = r.LastTickMS
 			} else if r.LastTickMS > seen {

@@ -67,6 +67,17 @@ func TestUpWaitsForWhatHasStopped(t *testing.T) {
 	console(t, vars, "migrate", "up").said(t, "looking whether it still runs: replica old/1/a", "applied 000")
 }
 
+// After a failover to a slower clock a tick stands in the future, and nothing moves it: that is said, and not waited for.
+func TestUpSaysThatATickIsOfTheFuture(t *testing.T) {
+	t.Parallel()
+	vars, super := atPrevious(t)
+	seen(t, super, -3_600_000)
+	got := console(t, vars, "migrate", "up")
+	if got.code != exitFailure || !strings.Contains(got.stderr, "later than the database clock") || !strings.Contains(got.stderr, "--withdraw-replicas") {
+		t.Errorf("migrate up = %+v, want code 1, why and what to do", got)
+	}
+}
+
 // What was built for a schema does not work on the one before it.
 func TestDownIsRefusedUnderAReplica(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"net/netip"
 	"sync"
 	"time"
 
@@ -8,8 +9,8 @@ import (
 )
 
 // A Limiter bounds how often sign-in is started and answered: by browser, far above that by address, for a whole office may
-// share one, and in all, since addresses are cheap and each time may leave a row. It limits one replica; nothing else rests
-// on it.
+// share one, and starts also in all, since addresses are cheap and each start leaves a row. It limits one replica; nothing
+// else rests on it.
 type Limiter struct {
 	browsers, peers, all bucket
 }
@@ -25,10 +26,11 @@ func NewLimiter() *Limiter {
 }
 
 // Allow takes one for the browser that holds binder, "" if it holds none, and for its peer address. When there is none
-// left it returns after how long there is. What a browser or an address is refused, it takes from nobody else.
+// left it returns after how long there is. It takes from nobody else: what strangers do must not keep those who are signed
+// in from verifying, nor the identity provider from ending sessions.
 func (l *Limiter) Allow(binder, peer string) (retryAfter time.Duration, ok bool) {
 	now := time.Now()
-	if wait := l.peers.take(peer, now); wait > 0 {
+	if wait := l.peers.take(network(peer), now); wait > 0 {
 		return wait, false
 	}
 	if binder != "" {
@@ -36,8 +38,26 @@ func (l *Limiter) Allow(binder, peer string) (retryAfter time.Duration, ok bool)
 			return wait, false
 		}
 	}
-	wait := l.all.take("", now)
+	return 0, true
+}
+
+// AllowStart is [Limiter.Allow] for what anybody may begin and what leaves a row: there is a limit for all of it together.
+// What a browser or an address is refused, it takes from nobody else.
+func (l *Limiter) AllowStart(binder, peer string) (retryAfter time.Duration, ok bool) {
+	if wait, ok := l.Allow(binder, peer); !ok {
+		return wait, false
+	}
+	wait := l.all.take("", time.Now())
 	return wait, wait == 0
+}
+
+// network is what one who has an address has: of IPv6 it is the /64, which is what a host is given.
+func network(peer string) string {
+	a, err := netip.ParseAddr(peer)
+	if err != nil || !a.Is6() || a.Is4In6() {
+		return peer
+	}
+	return netip.PrefixFrom(a.WithZone(""), 64).Masked().String()
 }
 
 const maxBuckets = 10_000

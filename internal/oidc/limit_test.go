@@ -34,21 +34,27 @@ func TestLimiter(t *testing.T) {
 func TestLimiterOfEverybody(t *testing.T) {
 	l := NewLimiter()
 	for range 2 * l.all.burst {
-		l.Allow("", "192.0.2.1") // what one address is refused, it takes from nobody
+		l.AllowStart("", "192.0.2.1") // what one address is refused, it takes from nobody
 	}
 	for i := range l.all.burst - l.peers.burst {
-		if wait, ok := l.Allow("", fmt.Sprint("address ", i)); !ok {
+		if wait, ok := l.AllowStart("", fmt.Sprint("address ", i)); !ok {
 			t.Fatalf("Allow() of address %d = %v", i, wait)
 		}
 	}
 	allowed := 0
 	for i := range l.all.burst {
-		if _, ok := l.Allow("", fmt.Sprint("another address ", i)); ok {
+		if _, ok := l.AllowStart("", fmt.Sprint("another address ", i)); ok {
 			allowed++
 		}
 	}
 	if allowed > l.all.burst/2 {
 		t.Errorf("%d of %d addresses were allowed past the burst", allowed, l.all.burst)
+	}
+	if wait, ok := l.AllowStart("", "alice's"); ok {
+		t.Errorf("a start past the limit of all = %v, want a wait", wait)
+	}
+	if wait, ok := l.Allow("alice's browser", "alice's"); !ok {
+		t.Errorf("what is no start waits %v for the starts of others", wait)
 	}
 }
 
@@ -65,5 +71,15 @@ func TestLimiterIsBounded(t *testing.T) {
 	}
 	if n := len(b.new) + len(b.old); n > 2*maxBuckets {
 		t.Errorf("%d limits are kept, want at most %d", n, 2*maxBuckets)
+	}
+}
+
+// One host has a whole /64 of IPv6, and one address of IPv4.
+func TestNetwork(t *testing.T) {
+	for peer, want := range map[string]string{"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64", "2001:db8:1:2::%eth0": "2001:db8:1:2::/64",
+		"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "::ffff:192.0.2.1", "": "", "unix": "unix"} {
+		if got := network(peer); got != want {
+			t.Errorf("network(%q) = %q, want %q", peer, got, want)
+		}
 	}
 }

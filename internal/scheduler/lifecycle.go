@@ -166,7 +166,7 @@ SELECT clock.ms,
     (SELECT s.next_fire_at_ms FROM trigger_schedules s WHERE s.enabled AND s.blocked_reason IS NULL AND coalesce(s.next_fire_at_ms, -1) BETWEEN 0 AND clock.ms
      ORDER BY coalesce(s.next_fire_at_ms, -1) LIMIT 1),
     (SELECT count(*) FROM (SELECT FROM trigger_schedules s WHERE s.blocked_reason IS NOT NULL LIMIT $4) blocked),
-    (SELECT max(floor) FROM schema_floors)
+    coalesce((SELECT max(floor) FROM schema_floors), 0)
 FROM clock`
 
 // beat writes the replica's row and reads the pulse, in one statement.
