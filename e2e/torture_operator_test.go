@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/google/uuid"
@@ -56,9 +57,13 @@ func (s shown) title() string {
 	return ""
 }
 
-// forbids tells a role that is missing, or a Project that is archived, from everything else: it comes before all, also
-// before an answer that was given already.
-func (s shown) forbids() bool { return strings.HasPrefix(s.title(), "You may not ") }
+// passing are the refusals that a later moment takes back: a role that is missing or a Project that is archived, which come
+// before all, a Task that is disabled, a quota that is used up.
+var passing = regexp.MustCompile(`^(You may not |No longer allowed|The Task is disabled|Too many retries)`)
+
+// mayPass reports whether the same form can have been refused so and done as well. Of two replicas that it was sent to at
+// once one may have refused it before the other did it, and answers come in any order.
+func (s shown) mayPass() bool { return passing.MatchString(s.title()) }
 
 // manage carries out what an operator does to a Run.
 func (w *torture) manage(ctx context.Context, o *operator, s move) error {
@@ -156,7 +161,7 @@ func (w *torture) submit(ctx context.Context, o *operator, at int, form submissi
 	return got, err
 }
 
-// note adds an answer to what is remembered of a form. Two answers that cannot both be true are an error.
+// note adds an answer to what is remembered of a form. Two answers that cannot both be true are an error, whichever came first.
 func note(f *checker.Form, got shown, err error) error {
 	v, what := judged(got, err)
 	switch {
@@ -164,16 +169,54 @@ func note(f *checker.Form, got shown, err error) error {
 		return fmt.Errorf("%s of %s was answered with %s", f.Action, f.Run, what)
 	case v == made && f.Made && f.Result != what:
 		return fmt.Errorf("%s of %s led to %s and to %s", f.Action, f.Run, f.Result, what)
+	case v == made && f.Final != "":
+		return fmt.Errorf("%s of %s by %s was refused, and done: %s", f.Action, f.Run, f.Mutation, f.Final)
 	case v == made:
 		f.Made, f.Result = true, what
-	case v == refused && f.Made && !got.forbids():
-		return fmt.Errorf("%s of %s by %s was done, and refused: %s", f.Action, f.Run, f.Mutation, got.title())
+	case v == refused && f.Made && !got.mayPass():
+		return fmt.Errorf("%s of %s by %s was done, and refused: %s", f.Action, f.Run, f.Mutation, what)
 	case v == refused:
 		f.Refused++
+		if !got.mayPass() {
+			f.Final = what
+		}
 	default:
 		f.Unanswered++
 	}
 	return nil
+}
+
+func TestTortureAnswersThatCannotBothBeTrue(t *testing.T) {
+	led := func(to string) shown { return shown{status: http.StatusSeeOther, location: "/runs/" + to} }
+	conflict := func(title string) shown {
+		return shown{status: http.StatusConflict, body: "<title>" + title + " · QingLong</title>"}
+	}
+	tests := []struct {
+		name    string
+		answers []shown
+		fails   bool
+		refused int
+	}{
+		{"done twice", []shown{led("a"), led("a")}, false, 0},
+		{"led to two Runs", []shown{led("a"), led("b")}, true, 0},
+		{"the Task was disabled when the other replica looked", []shown{led("a"), conflict("The Task is disabled")}, false, 1},
+		{"its answer came first", []shown{conflict("The Task is disabled"), led("a")}, false, 1},
+		{"the Project was archived after it was done", []shown{led("a"), conflict("No longer allowed")}, false, 1},
+		{"what no later moment takes back", []shown{led("a"), conflict("The Run has changed")}, true, 0},
+		{"the same, and its answer came first", []shown{conflict("The Run has changed"), led("a")}, true, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var f checker.Form
+			var err error
+			for _, answer := range tt.answers {
+				err = errors.Join(err, note(&f, answer, nil))
+			}
+			if (err != nil) != tt.fails || f.Refused != tt.refused {
+				t.Errorf("noted %+v, %v; want an error %v and %d refusals", f, err, tt.fails, tt.refused)
+			}
+		})
+	}
 }
 
 // hold pauses a Trigger, or lets it go on, by a form that is sent until it is answered.

@@ -53,6 +53,7 @@ type Form struct {
 	Made                  bool   // it was answered once that it is done
 	Result                string // the Run that it made then
 	Refused, Unanswered   int
+	Final                 string // the refusal that no later moment takes back, if there was one
 }
 
 // The rules about what is remembered.

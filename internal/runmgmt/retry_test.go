@@ -191,6 +191,8 @@ func TestExactReplay(t *testing.T) {
 	other := r
 	other.Who.ProofID, other.Who.SessionID, other.Who.CookieHash = uuid.Nil, uuid.New(), nil
 	expect("another session, without a proof", other, "made")
+	runtest.Publish(t, w.Database, strings.Replace(definitions, "name: Report", "name: Report\n        enabled: false", 1))
+	expect("the Task disabled since", r, "made")
 	if diff := cmp.Diff(after, w.ledger()); diff != "" {
 		t.Errorf("replays wrote (-want +got):\n%s", diff)
 	}
