@@ -57,7 +57,7 @@ func TestBackupAndRestore(t *testing.T) {
 		if got := pgtest.Value[int](t, back, unusedProofs); got != 1 {
 			t.Errorf("%d proofs are unused and unexpired in what came back, want the one of the dump", got)
 		}
-		run(t, restored, "", "user", "sign-out", "--everybody", "--reason", "restored")
+		run(t, restored, "", "user", "sign-out", "--everybody", "--reason", "restored", "--yes")
 		if got := pgtest.Value[int](t, back, unusedProofs); got != 0 {
 			t.Errorf("%d proofs can be used after everybody was signed out, want none", got)
 		}

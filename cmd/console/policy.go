@@ -63,7 +63,12 @@ func (f userFlags) one(ctx context.Context, pool *pgxpool.Pool) (policy.User, er
 type changeFlags struct {
 	userFlags
 	Reason string `help:"Why, for the audit; at most 500 characters." env:"-"`
-	Yes    bool   `short:"y" help:"Do it without asking. Needed where there is no terminal to ask on." env:"-"`
+	yesFlag
+}
+
+// yesFlag is that of every command that asks first.
+type yesFlag struct {
+	Yes bool `short:"y" help:"Do it without asking. Needed where there is no terminal to ask on." env:"-"`
 }
 
 type grantCmd struct {
@@ -120,7 +125,8 @@ type planned struct {
 	do                func() error
 }
 
-// change finds the User and its role in project, lets plan decide what to do, asks, and does it.
+// change finds the User and its role in project, if it is about one, lets plan decide what to do, asks, and does it. What is
+// known to be wrong is refused before anybody is asked.
 func (f changeFlags) change(ctx context.Context, e env, project string,
 	plan func(*pgxpool.Pool, policy.User, policy.Role) (planned, error)) error {
 	pool, err := openAs(ctx, e, migrations.RoleAdmin)
@@ -128,6 +134,9 @@ func (f changeFlags) change(ctx context.Context, e env, project string,
 		return err
 	}
 	defer pool.Close()
+	if err := f.check(ctx, pool, project); err != nil {
+		return asUsage(err)
+	}
 	u, err := f.one(ctx, pool)
 	if err != nil {
 		return err
@@ -154,13 +163,20 @@ func (f changeFlags) change(ctx context.Context, e env, project string,
 	return err
 }
 
+func (f changeFlags) check(ctx context.Context, pool *pgxpool.Pool, project string) error {
+	if err := policy.CheckReason(f.Reason); err != nil || project == "" {
+		return err
+	}
+	return policy.CheckProject(ctx, pool, project)
+}
+
 func sayUnchanged(e env, format string, args ...any) error {
 	_, err := fmt.Fprintf(e.stdout, "unchanged: "+format+"\n", args...)
 	return err
 }
 
 // confirm asks on the terminal, if --yes has not answered. Being interrupted is an answer too.
-func (f changeFlags) confirm(ctx context.Context, e env, p planned) error {
+func (f yesFlag) confirm(ctx context.Context, e env, p planned) error {
 	if f.Yes {
 		return nil
 	}

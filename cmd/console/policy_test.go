@@ -115,11 +115,17 @@ func TestPolicyCommandsRefuse(t *testing.T) {
 		{"grant --project ops --role viewer --email mal@example.org --yes", `no user has "mal@example.org" as a verified address`},
 		{"grant --project ops --role viewer --subject https://idp.example/ alice --yes", `issuer "https://idp.example/" has no user with subject "alice" here`},
 		{"grant --project nope --role viewer --user " + aliceID + " --yes", `there is no project "nope": publish it first`},
+		{"grant --project nope --role viewer --user " + aliceID, `there is no project "nope": publish it first`},
+		{"revoke --project nope --user " + aliceID, `there is no project "nope": publish it first`},
 		{"grant --project ops --role root --user " + aliceID, `--role must be one of`},
 		{"grant --role viewer --user " + aliceID, `--project`},
 		{"grant --project ops --role viewer --subject https://idp.example", "subject after the issuer"},
 		{"grant --project ops --role viewer --user " + aliceID + " --email alice@example.org", "can't be used together"},
 		{"grant --project ops --role viewer --user " + aliceID + " --yes --reason " + strings.Repeat("x", 501), "the reason has 501 characters, want at most 500"},
+		{"grant --project ops --role viewer --user " + aliceID + " --reason " + strings.Repeat("x", 501), "the reason has 501 characters, want at most 500"},
+		{"user sign-out --everybody --yes", "--reason"},
+		{"user sign-out --everybody --yes --reason=", "--reason is empty: say why everybody is signed out"},
+		{"user sign-out --everybody --yes --reason " + strings.Repeat("x", 501), "the reason has 501 characters, want at most 500"},
 		{"user disable --yes", "whom? Write "},
 		{"user disable --user 00000000-0000-7000-8000-00000000000f", "no user has the id 00000000-0000-7000-8000-00000000000f"},
 		{"bindings --user nobody", `"nobody" names no user`},
@@ -138,6 +144,30 @@ func TestPolicyCommandsRefuse(t *testing.T) {
 	if n := pgtest.Value[int64](t, super, `SELECT count(*) FROM security_audit_events`); n != 0 {
 		t.Errorf("refused commands wrote %d audit rows", n)
 	}
+}
+
+func TestSignOutOfEverybodyAsks(t *testing.T) {
+	vars, super := people(t)
+	if _, err := super.Exec(t.Context(), `INSERT INTO console_sessions (id, user_id, origin, issuer, subject, peer_address, created_at_ms, last_seen_at_ms, idle_ms, expires_at_ms)
+		VALUES (gen_random_uuid(), '`+aliceID+`', 'oidc', 'https://idp.example', 'alice', '10.0.0.1', 1, 1, 1000, 2000)`); err != nil {
+		t.Fatal(err)
+	}
+	open := func() int64 {
+		return pgtest.Value[int64](t, super, `SELECT count(*) FROM console_sessions WHERE revoked_at_ms IS NULL`)
+	}
+	signOut := []string{"user", "sign-out", "--everybody", "--reason", "restored"}
+	const question = "end every session of everybody? [y/N] "
+	console(t, vars, signOut...).refused(t, exitUsage, "nothing was changed. To end every session of everybody, add --yes: there is no terminal to ask on")
+	if got, want := asked(t, "n\n", vars, signOut...), (result{exitUsage, "", question + "console: not confirmed; nothing was changed\n"}); got != want {
+		t.Errorf("answering no = %+v, want %+v", got, want)
+	}
+	if n := open(); n != 1 {
+		t.Errorf("%d sessions are open after no confirmation, want 1", n)
+	}
+	if got, want := asked(t, "y\n", vars, signOut...), (result{0, "ended every session: 1\n", question}); got != want || open() != 0 {
+		t.Errorf("answering yes = %+v, and %d sessions are open; want %+v and none", got, open(), want)
+	}
+	console(t, vars, append(signOut, "--yes")...).said(t, "ended every session: 0\n")
 }
 
 func TestUserDisableAndEnable(t *testing.T) {

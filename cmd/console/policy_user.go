@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -18,16 +19,26 @@ type userCmd struct {
 
 type userSignOutCmd struct {
 	Everybody bool   `required:"" help:"That everybody is meant." env:"-"`
-	Reason    string `help:"Why, for the audit; at most 500 characters." env:"-"`
+	Reason    string `required:"" help:"Why, for the audit; at most 500 characters." env:"-"`
+	yesFlag
 }
 
-// Run ends every session.
+// Run asks, and ends every session.
 func (c userSignOutCmd) Run(ctx context.Context, e env) error {
+	if strings.TrimSpace(c.Reason) == "" {
+		return usage("--reason is empty: say why everybody is signed out")
+	}
+	if err := policy.CheckReason(c.Reason); err != nil {
+		return asUsage(err)
+	}
 	pool, err := openAs(ctx, e, migrations.RoleAdmin)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
+	if err := c.confirm(ctx, e, planned{verb: "end", words: "every session of everybody"}); err != nil {
+		return err
+	}
 	ended, err := policy.EndEverySession(ctx, pool, commandActor(e), c.Reason)
 	if err != nil {
 		return asUsage(err)

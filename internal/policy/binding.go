@@ -57,7 +57,7 @@ func Revoke(ctx context.Context, pool *pgxpool.Pool, r RevokeRequest) (_ Binding
 
 // change appends the binding that r asks for; no role is a role lost.
 func change(ctx context.Context, pool *pgxpool.Pool, r GrantRequest) (b Binding, err error) {
-	if err := checkReason(r.Reason); err != nil {
+	if err := CheckReason(r.Reason); err != nil {
 		return Binding{}, err
 	}
 	err = settled(ctx, pool, func(tx pgx.Tx) (err error) {
@@ -77,7 +77,8 @@ func settled(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) err
 	return err
 }
 
-func checkReason(reason string) error {
+// CheckReason refuses, with a [Mistake], a reason that the audit cannot keep.
+func CheckReason(reason string) error {
 	if n := utf8.RuneCountInString(reason); n > maxText {
 		return Mistake(fmt.Sprintf("the reason has %d characters, want at most %d", n, maxText))
 	}
@@ -90,7 +91,7 @@ func checkReason(reason string) error {
 func changeIn(ctx context.Context, tx pgx.Tx, r GrantRequest) (Binding, error) {
 	b, err := lockProject(ctx, tx, r.Project)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Binding{}, Mistake(fmt.Sprintf("there is no project %q: publish it first (console apply)", r.Project))
+		return Binding{}, noProject(r.Project)
 	}
 	if err != nil {
 		return Binding{}, err

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -47,6 +48,23 @@ func lockProject(ctx context.Context, tx pgx.Tx, id string) (Binding, error) {
 		b := Binding{ProjectID: id}
 		return b, row.Scan(&b.ProjectName, &b.ProjectActive, &b.ProjectVersion)
 	})
+}
+
+// CheckProject refuses, with a [Mistake], a Project that there is not. It locks nothing: a question can be asked meanwhile.
+func CheckProject(ctx context.Context, q pg.Querier, id string) (err error) {
+	defer pg.Wrap(&err, "policy.CheckProject(%s)", id)
+	var there bool
+	if err := q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM projects WHERE id = $1)`, id).Scan(&there); err != nil {
+		return err
+	}
+	if !there {
+		return noProject(id)
+	}
+	return nil
+}
+
+func noProject(id string) Mistake {
+	return Mistake(fmt.Sprintf("there is no project %q: publish it first (console apply)", id))
 }
 
 // raiseGuards makes every serializable transaction that waits for one of the Projects start again.

@@ -29,7 +29,7 @@ func EnableUser(ctx context.Context, pool *pgxpool.Pool, user uuid.UUID, actor A
 // proved and not yet used, is of another time.
 func EndEverySession(ctx context.Context, pool *pgxpool.Pool, actor Actor, reason string) (ended int64, err error) {
 	defer pg.Wrap(&err, "policy.EndEverySession()")
-	if err := checkReason(reason); err != nil {
+	if err := CheckReason(reason); err != nil {
 		return 0, err
 	}
 	err = settled(ctx, pool, func(tx pgx.Tx) error {
@@ -52,7 +52,7 @@ type statusChange struct {
 }
 
 func setStatus(ctx context.Context, pool *pgxpool.Pool, c statusChange) error {
-	if err := checkReason(c.reason); err != nil {
+	if err := CheckReason(c.reason); err != nil {
 		return err
 	}
 	return settled(ctx, pool, func(tx pgx.Tx) error { return c.in(ctx, tx) })
