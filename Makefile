@@ -108,9 +108,12 @@ check-alerts: ## Check and test the Prometheus alert rules
 	@promtool=$$(.ci/setup --print-promtool) && cd deploy/prometheus && \
 	"$$promtool" check rules rules.yml && "$$promtool" test rules rules_test.yml
 
-# The last line is the result.
+# Of each the last line is the result.
+.PHONY: bench
+bench: bench-size bench-lateness bench-scale bench-burst bench-pages ## Measure everything, one after the other (40 min)
+
 .PHONY: bench-lateness
-bench-lateness: ## Measure how late one replica admits what is due (90 s)
+bench-lateness: ## Measure how late one replica admits what is due, alone and under a web load (5 min; LATENESS_SECONDS=20 to try)
 	@set -o pipefail && bin=$$(.ci/setup --print-bin) && \
 	CONSOLE_POSTGRES_BIN=$$bin go test ./e2e -run '^$$' -bench '^BenchmarkLateness$$' -benchtime 1x | \
 	awk '/^lateness: / { last = $$0; next } { print } END { print last }'

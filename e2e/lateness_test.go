@@ -1,8 +1,8 @@
 package e2e
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -14,8 +14,8 @@ import (
 	"github.com/qinglong/console/internal/pg/pgtest"
 )
 
-// observed is how long occurrences are counted: with the Triggers of [spread], some 250 of them.
-const observed = 75 * time.Second
+// latenessSeconds names how long occurrences are counted, with a web load and without one.
+const latenessSeconds = "LATENESS_SECONDS"
 
 // A beat is a Trigger that is due at these seconds of every minute.
 type beat struct {
@@ -23,7 +23,8 @@ type beat struct {
 	seconds []int
 }
 
-// spread is forty Triggers: two due every second, four every five seconds, and the others once a minute.
+// spread is a thousand Triggers: ten due every second, sixty every five seconds, and the others once a minute, some
+// thirty-seven occurrences a second.
 func spread() (list []beat) {
 	every := func(step, from int) (seconds []int) {
 		for s := from; s < 60; s += step {
@@ -31,12 +32,12 @@ func spread() (list []beat) {
 		}
 		return seconds
 	}
-	for i := range 40 {
-		b := beat{id: fmt.Sprintf("t-%02d", i)}
+	for i := range 1000 {
+		b := beat{id: fmt.Sprintf("t-%03d", i)}
 		switch {
-		case i < 2:
+		case i < 10:
 			b.seconds = every(1, 0)
-		case i < 6:
+		case i < 70:
 			b.seconds = every(5, i%5)
 		default:
 			b.seconds = []int{i * 7 % 60}
@@ -82,28 +83,52 @@ type admitted struct {
 }
 
 // BenchmarkLateness runs one replica with default settings on a durable database and reads from the table of Runs how
-// late each was. It fails if an occurrence was lost or doubled; how late is too late is for the reader to judge.
+// late each was, first alone and then while people ask it for pages. It fails if an occurrence was lost or doubled; how
+// late is too late is for the reader to judge.
 func BenchmarkLateness(b *testing.B) {
 	program, err := console()
 	if err != nil {
 		b.Fatal(err)
 	}
 	vars, super := durable(b)
+	maps.Copy(vars, pagesVariables(b))
 	triggers := spread()
 	run(b, vars, manifestOf(triggers), "apply", "-f", "-")
-	serve(b, program, vars)
+	r := serve(b, program, vars)
+	v := newVisitor(r.public())
+	v.signIn(b)
+	pgtest.Exec(b, super, viewerOfAll)
 	eventually(b, "every Schedule has a cursor", func() bool {
 		return pgtest.Value[bool](b, super, "SELECT bool_and(next_fire_at_ms IS NOT NULL) FROM ql3.trigger_schedules")
 	})
+	alone := late(b, super, triggers)
+	stop := v.load(b, []string{"/", "/runs", "/runs?status=failed", "/schedules", "/claims"})
+	loaded := late(b, super, triggers)
+	pages := stop()
+	fmt.Printf("\nalone\n")
+	report(alone)
+	fmt.Printf("\nwith %d pages meanwhile, by %d at a time\n", pages, crowd)
+	report(loaded)
+	fmt.Printf("load average %s\n", loadAverage(b))
+	fmt.Printf("lateness: p50=%dms p99=%dms p99_with_load=%dms\n", percentileOf(alone, 50), percentileOf(alone, 99), percentileOf(loaded, 99))
+}
+
+// late is how late every occurrence was of a span that begins with the second after the next, in ascending order.
+func late(b *testing.B, super *pgxpool.Pool, triggers []beat) (list []int64) {
+	b.Helper()
 	fromMS := (clockMS(b, super)/1000 + 2) * 1000
-	untilMS := fromMS + observed.Milliseconds()
+	untilMS := fromMS + int64(fromEnv(b, latenessSeconds, 120))*1000
 	<-time.After(time.Duration(untilMS-clockMS(b, super)) * time.Millisecond)
 	eventually(b, "nothing of the span is due any more", func() bool {
 		return pgtest.Value[bool](b, super, "SELECT min(next_fire_at_ms) >= $1 FROM ql3.trigger_schedules", untilMS)
 	})
 	runs := admittedIn(b, super, fromMS, untilMS)
 	compare(b, expected(triggers, fromMS, untilMS), runs)
-	report(b, runs)
+	for _, r := range runs {
+		list = append(list, r.CreatedMS-r.ScheduledMS)
+	}
+	slices.Sort(list)
+	return list
 }
 
 // clockMS is the database clock.
@@ -146,26 +171,20 @@ func compare(t testing.TB, want map[occurrence]bool, runs []admitted) {
 	}
 }
 
-// report prints the distribution of lateness in milliseconds, and its quantiles as the last line.
-func report(b *testing.B, runs []admitted) {
-	b.Helper()
-	if len(runs) == 0 {
-		b.Fatal("there are no Runs")
-	}
-	slices.SortFunc(runs, func(a, b admitted) int { return cmp.Compare(a.CreatedMS-a.ScheduledMS, b.CreatedMS-b.ScheduledMS) })
-	late := func(i int) int64 { return runs[i].CreatedMS - runs[i].ScheduledMS }
-	quantile := func(percent int) int64 { return late((len(runs)*percent+99)/100 - 1) }
-	fmt.Println("\nlateness up to   Runs")
-	for i, bound := 0, int64(1); i < len(runs); bound *= 2 {
+// report prints the distribution of lateness in milliseconds.
+func report(late []int64) {
+	fmt.Println("lateness up to   Runs")
+	for i, bound := 0, int64(1); i < len(late); bound *= 2 {
 		n := i
-		for i < len(runs) && late(i) <= bound {
+		for i < len(late) && late[i] <= bound {
 			i++
 		}
 		if i > n {
-			fmt.Printf("%8d ms    %6d  %s\n", bound, i-n, strings.Repeat("#", (i-n)*60/len(runs)))
+			fmt.Printf("%8d ms    %6d  %s\n", bound, i-n, strings.Repeat("#", (i-n)*60/len(late)))
 		}
 	}
-	b.ReportMetric(float64(quantile(50)), "p50-ms")
-	b.ReportMetric(float64(quantile(99)), "p99-ms")
-	fmt.Printf("lateness: n=%d p50=%dms p90=%dms p99=%dms max=%dms\n", len(runs), quantile(50), quantile(90), quantile(99), late(len(runs)-1))
+	fmt.Printf("n=%d p50=%dms p90=%dms p99=%dms max=%dms\n", len(late), percentileOf(late, 50), percentileOf(late, 90), percentileOf(late, 99), late[len(late)-1])
 }
+
+// percentileOf what is in ascending order.
+func percentileOf(late []int64, percent int) int64 { return late[(len(late)*percent+99)/100-1] }

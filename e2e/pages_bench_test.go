@@ -131,11 +131,39 @@ func BenchmarkPages(b *testing.B) {
 	r := serve(b, program, vars)
 	v := newVisitor(r.public())
 	v.signIn(b)
-	pgtest.Exec(b, super, `INSERT INTO ql3.project_role_bindings (project_id, user_id, version, role, mutation_id, actor, created_at_ms)
-		SELECT p.id, u.id, 1, 'viewer', gen_random_uuid(), 'bench', 1 FROM ql3.projects p CROSS JOIN ql3.users u`)
+	pgtest.Exec(b, super, viewerOfAll)
 	for b.Loop() {
 		measurePeer(b, server)
 		measurePages(b, r, v, super)
+	}
+}
+
+// viewerOfAll lets whoever has signed in see every Project.
+const viewerOfAll = `INSERT INTO ql3.project_role_bindings (project_id, user_id, version, role, mutation_id, actor, created_at_ms)
+	SELECT p.id, u.id, 1, 'viewer', gen_random_uuid(), 'bench', 1 FROM ql3.projects p CROSS JOIN ql3.users u`
+
+// load asks for pages, several at a time, until it is stopped, and then says how many there were.
+func (v *visitor) load(b *testing.B, paths []string) (stop func() int64) {
+	b.Helper()
+	var n atomic.Int64
+	var stopped atomic.Bool
+	var all sync.WaitGroup
+	for i := range crowd {
+		all.Go(func() {
+			for at := i; !stopped.Load(); at++ {
+				path := paths[at%len(paths)]
+				if status := v.ask(b, path, "text/html").status; status != http.StatusOK {
+					b.Errorf("%s is %d", path, status)
+					return
+				}
+				n.Add(1)
+			}
+		})
+	}
+	return func() int64 {
+		stopped.Store(true)
+		all.Wait()
+		return n.Load()
 	}
 }
 
