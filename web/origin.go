@@ -8,9 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/catalog"
-	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/internal/run"
-	"github.com/qinglong/console/internal/runmgmt"
 	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
 )
@@ -46,9 +44,10 @@ func (s *server) heldBack(f runFacts, nowMS int64) templates.Held {
 		Since: instant(f.Pause.AtMS, nowMS), Reason: linked(f.Pause.Reason)}
 }
 
-// authorOf is what the Task's author says of running it again, on a Run that this is a question of.
+// authorOf is what the Task's author says of running it again. A Run that goes on has it too: put in when it fails, it would
+// move the page, and so wait, and the button with it. Of one that succeeded it is no question.
 func authorOf(d run.Detail) templates.Author {
-	if runmgmt.InState(policy.RetryRun, d.Status) != nil {
+	if d.Status == run.Succeeded {
 		return templates.Author{}
 	}
 	return authorSays(catalog.RetryContent{Safe: optional(d.RetrySafe), Note: optional(d.RetryNote)})

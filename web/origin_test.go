@@ -68,21 +68,22 @@ func TestRunSaysThatItsTriggerIsPaused(t *testing.T) {
 }
 
 // Whether it is safe to run a Task again is said before the button, also to who may not press it, and not where it is no
-// question. The rest of the Task's content stays hidden.
+// question. It and the button are one live part: they come together, or wait together. The rest of the Task's content stays hidden.
 func TestRunSaysWhatTheAuthorSaysOfRunningItAgain(t *testing.T) {
 	w := newWorld(t)
 	page := "/runs/" + w.failed.String()
 	body := get(t, w.handler(t, ""), page).body
-	note, deeds := strings.Index(body, "sends mail to everybody"), strings.Index(body, `class="deeds"`)
-	if note < 0 || deeds < note || !strings.Contains(body, "not safe, says the Task’s author.") {
+	part, note, deeds := strings.Index(body, `data-part="deeds"`), strings.Index(body, "sends mail to everybody"), strings.Index(body, `class="deeds"`)
+	if note < part || deeds < note || !strings.Contains(body, "not safe, says the Task’s author.") {
 		t.Errorf("the page does not say before what may be done what the author says of it:\n%s", body)
 	}
 	if json := get(t, w.handler(t, ""), page+".json").body; !strings.Contains(json, `"retrySafe": "no"`) || !strings.Contains(json, `"retryNote": "sends mail to everybody"`) {
 		t.Error("the JSON does not say it")
 	}
 	queued := runtest.Admit(t, w.Database, "ops", "nightly", w.nowMS+1, w.nowMS+1)
-	if strings.Contains(get(t, w.handler(t, ""), "/runs/"+queued.String()).body, "sends mail") {
-		t.Error("a Run that goes on speaks of running it again")
+	has(t, "a Run that may yet fail", get(t, w.handler(t, ""), "/runs/"+queued.String()), "sends mail to everybody")
+	if author := authorOf(run.Detail{Summary: run.Summary{Status: run.Succeeded}, RetryNote: new("sends mail")}); author.Note != "" {
+		t.Errorf("of a Run that succeeded its page says %+v", author)
 	}
 	if elsewhere := get(t, elsewhere(t, w.Database), page); strings.Contains(elsewhere.body, "sends mail") {
 		t.Error("who may not see the Run reads it")
