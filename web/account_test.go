@@ -131,6 +131,16 @@ func TestAccountRangesAreInTheAddress(t *testing.T) {
 	}
 }
 
+// Nobody waits for a Run of a Trigger that has none coming.
+func TestScheduleWithoutRunsSaysWhenOneComes(t *testing.T) {
+	d := pgtest.New(t)
+	runtest.Publish(t, d, minutely("", ", enabled: false"))
+	h := reader(t, d, "")
+	has(t, "a disabled Trigger", get(t, h, "/schedules/ops/minutely"), "It is disabled: none appears until it is enabled.")
+	runtest.Publish(t, d, minutely("", ""))
+	has(t, "an enabled one", get(t, h, "/schedules/ops/minutely"), "The first one appears when the next occurrence is admitted.")
+}
+
 // The account as JSON: its shape is a promise.
 func TestAccountJSON(t *testing.T) {
 	l := newLife(t)

@@ -231,6 +231,9 @@ func (s *server) pickRows(v viewer, q url.Values, list runsFound, page *template
 	if waiting > 0 {
 		page.Picking.Failed = templates.Link{Text: text.Count(waiting, "select the 1 not retried yet", "select the %s not retried yet"), URL: s.links.url(runsPath, with(q, "select", "failed"))}
 	}
+	if len(list.Runs) == 0 && list.Next == nil {
+		return // there is none to retry
+	}
 	if project, err := oneProject(q.Get("project"), v); err == nil && v.access.Decide(project, policy.RetryRun).Allowed {
 		page.Picking.Matching = s.everyFailure(without(filters(q), "group", "retried"), project, text.Of("Retry all of this filter…"))
 	}

@@ -356,3 +356,20 @@ func TestIncidentView(t *testing.T) {
 	grant(t, o.Database, outsider, policy.Viewer, "growth")
 	get(t, outsider.as(New(o.config)), "/runs?group=task", "Accept", "text/html").says(t, http.StatusOK, "Nothing has failed.")
 }
+
+// Where no Run is, there is none to retry.
+func TestNothingToRetryIsNotOffered(t *testing.T) {
+	o := newOperator(t, policy.Operator, "ops")
+	has(t, "a list with Runs", o.get("/runs?project=ops&status=failed"), "Retry all of this filter…")
+	none := o.get("/runs?project=ops&status=failed&q=no-such-name")
+	has(t, "an empty list", none, "No Run matches.")
+	hasNot(t, "an empty list", none, "Retry all of this filter…")
+}
+
+// Whoever has a role has not none: what is missing is another.
+func TestRoleThatIsNotEnough(t *testing.T) {
+	o := newOperator(t, policy.Operator, "ops")
+	page := o.get("/audit")
+	page.says(t, http.StatusForbidden, "Your role is not enough", "It takes the role")
+	hasNot(t, "the page", page, "No role")
+}

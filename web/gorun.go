@@ -127,7 +127,16 @@ func noRunSentence(a asked, nowMS int64) templates.Sentence {
 	case a.AtMS < nowMS-scheduler.AccountHorizon.Milliseconds():
 		return templates.Sentence{Lead: text.Of("No Run is kept for that instant."), Rest: text.Of("What became of an instant is known for 90 days.")}
 	}
-	return templates.Sentence{Lead: text.Of("The Trigger was not expected to fire at that instant."), Rest: text.Of("See below what it expected around it.")}
+	return templates.Sentence{Lead: text.Of("The Trigger was not expected to fire at that instant."), Rest: publishedSince(a)}
+}
+
+// publishedSince says that nothing could be expected before the Trigger was there. Of what an earlier revision expected, a
+// later one says nothing.
+func publishedSince(a asked) text.Text {
+	if a.schedule.Revision > 1 || a.AtMS >= a.schedule.PublishedAtMS {
+		return text.Text{}
+	}
+	return text.Of("It was published only after that.")
 }
 
 // instantPairs is the line that the account has of the instant.
@@ -137,6 +146,9 @@ func (s *server) instantPairs(a asked, nowMS int64) []templates.Pair {
 		list = append(list, templates.Pair{Name: text.Of("On its clock"), Note: dated(time.UnixMilli(a.AtMS).In(plan.Location()))})
 	}
 	i := a.Instant
+	if i == nil && !publishedSince(a).Empty() {
+		return append(list, templates.Pair{Name: text.Of("Published"), Instant: instant(a.schedule.PublishedAtMS, nowMS)})
+	}
 	if i == nil {
 		return list
 	}

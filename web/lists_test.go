@@ -211,6 +211,7 @@ func TestSearchPage(t *testing.T) {
 
 func TestGoRun(t *testing.T) {
 	l := newLife(t)
+	runtest.Publish(t, l.Database, strings.ReplaceAll(minutely("", ""), "minutely", "fresh"))
 	h := reader(t, l.Database, "/x")
 	door := "/x/go/run?project=ops&trigger=minutely&at="
 	at := func(minute float64) string { return rfc3339(l.ms(minute)) }
@@ -230,6 +231,7 @@ func TestGoRun(t *testing.T) {
 	}{
 		{door + at(11), 200, []string{"The Trigger was expected to fire, and there is no Run.", "skipped", "too late to run", "No replica was running then", "JST", "#account"}},
 		{door + at(3.5), 200, []string{"not expected to fire at that instant"}},
+		{strings.Replace(door, "minutely", "fresh", 1) + at(3), 200, []string{"not expected to fire at that instant", "It was published only after that.", "<dt>Published</dt>"}},
 		{door + "2099-01-01T00:00:00Z", 200, []string{"still to come"}},
 		{door + "2001-01-01T00:00:00Z", 200, []string{"No Run is kept for that instant."}},
 		{door + "latest-failed", 200, []string{"No Run of this Trigger has failed."}},
@@ -246,6 +248,7 @@ func TestGoRun(t *testing.T) {
 		}
 		has(t, "GET "+tt.target, res, tt.says...)
 	}
+	hasNot(t, "who asks for what an earlier revision did not expect", get(t, h, door+at(3.5)), "published only after", "See below")
 	if res := get(t, h, door+at(11), "Accept", "application/json"); !strings.Contains(res.body, `"verdict": "skipped"`) {
 		t.Errorf("for a client it is %s", res.body)
 	}

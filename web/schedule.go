@@ -115,7 +115,7 @@ func (s *server) schedulePage(c echo.Context, d scheduler.Detail, plan scheduler
 		Words: plan.Words, Cron: plan.Written, Zone: plan.Timezone, Sentences: scheduleSentences(d), Reason: whyIdle(d), Timing: explained(plan),
 		Fence: fence(d), Pins: s.pins(d), Occurrences: occurrences(plan.After(d.NowMS, nextShown), plan.Location(), d.NowMS), Idle: idleWords(d.State),
 		NoNext:  templates.Empty{Why: text.Of("No occurrence can be computed."), What: text.Of("The Trigger's content cannot be read. Publish it again.")},
-		NoRuns:  templates.Empty{Why: text.Of("No Run of this Trigger yet."), What: text.Of("The first one appears when the next occurrence is admitted.")},
+		NoRuns:  templates.Empty{Why: text.Of("No Run of this Trigger yet."), What: firstRun(d.State)},
 		AllRuns: s.links.runs("project", d.ProjectID, "trigger", d.TriggerID),
 	}
 	if d.State == scheduler.Paused {
@@ -144,6 +144,17 @@ func idleWords(state scheduler.State) text.Text {
 		return text.Of("Nothing is admitted while it is disabled: this is when it would fall due.")
 	}
 	return text.Text{}
+}
+
+// firstRun says when a Trigger without Runs has one.
+func firstRun(state scheduler.State) text.Text {
+	switch state {
+	case scheduler.Paused:
+		return text.Of("It is paused: the first one appears when an occurrence is admitted after somebody has resumed it.")
+	case scheduler.Disabled:
+		return text.Of("It is disabled: none appears until it is enabled.")
+	}
+	return text.Of("The first one appears when the next occurrence is admitted.")
 }
 
 func scheduleSentences(d scheduler.Detail) []templates.Sentence {

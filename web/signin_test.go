@@ -27,7 +27,7 @@ func TestDeepLinkSurvivesSignIn(t *testing.T) {
 				t.Errorf("after signing in the browser is at %s, want %s", b.at, link)
 			}
 			who := v.account(t, "viewer")
-			b.shows(http.StatusForbidden, "No role", who.subject, "console grant --project PROJECT --role viewer --subject &#39;"+v.issuer+"&#39; &#39;"+who.subject+"&#39;")
+			b.shows(http.StatusForbidden, "No role", "With the Project&#39;s id in place of PROJECT", who.subject, "console grant --project PROJECT --role viewer --subject &#39;"+v.issuer+"&#39; &#39;"+who.subject+"&#39;")
 			grant(t, v.Database, who, policy.Viewer, "ops")
 			b.open(link)
 			b.shows(http.StatusOK, "exit 3", "Sign out", "Vi")

@@ -76,11 +76,12 @@ func (v viewer) sees(only string) []string {
 // noRole tells somebody who is signed in, and may do nowhere what is needed, how that is granted.
 func (s *server) noRole(session oidc.Session, a policy.Access, needed policy.Permission) problem {
 	p := newProblem(http.StatusForbidden, text.Of("No role"), text.Of("You are signed in, but no Project has given you a role yet."), text.Of("Nothing was looked up."),
-		text.Of("Send this command to whoever administers this console: they run it with the admin database URL. With the Project's name in place of PROJECT it lets you read there."), nil)
+		text.Of("Send this command to whoever administers this console: they run it with the admin database URL. With the Project's id in place of PROJECT it lets you read there."), nil)
 	p.kind, p.command = string(policy.NotVisible), grantCommand(session)
 	p.pairs = []templates.Pair{{Name: text.Of("Issuer"), Mono: visible(session.Issuer)}, {Name: text.Of("Subject"), Mono: visible(session.Subject)}}
 	p.back = templates.Link{Text: text.Of("Your account"), URL: s.links.url(profilePath, nil)}
 	if len(a.Visible()) > 0 {
+		p.title = text.Of("Your role is not enough")
 		p.what, p.kind = text.Of("You may do this in none of your Projects."), string(policy.RoleMissing)
 		p.next, p.command = text.Of("It takes the role %s. Ask whoever administers this console for one.", either(rolesWith(needed))), ""
 	}
