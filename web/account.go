@@ -2,7 +2,9 @@ package web
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -33,17 +35,42 @@ const (
 	accountPath = "/account"
 )
 
+var accountQuery = []string{"account", "from", "to", zoneParameter}
+
 // accountRange is what an account is of; both ends belong to it.
 type accountRange struct {
 	name         string // empty for one of one's own
 	fromMS, toMS int64
 	query        url.Values // spells it
+	wrong        problem    // with the query, if it names none
+}
+
+// rangeAsked is the range that q asks for. What is wrong with it the page says beside the field that holds it, and so it is
+// no error there.
+func (s *server) rangeAsked(c echo.Context, q url.Values, nowMS int64) (accountRange, error) {
+	r, err := rangeOf(q, nowMS)
+	if wrong, ok := s.correctable(c, err); ok {
+		r.wrong = wrong
+		return r, nil
+	}
+	return r, s.backToSchedule(c, err)
+}
+
+// backToSchedule leads from an address of a Schedule that makes no sense to the Schedule.
+func (s *server) backToSchedule(c echo.Context, err error) error {
+	p, ok := errors.AsType[problem](err)
+	if !ok || p.status != http.StatusBadRequest {
+		return err
+	}
+	p.next = text.Of("Correct the address, or begin again from the Schedule.")
+	p.back = templates.Link{Text: text.Of("The Schedule"), URL: s.links.schedule(c.Param("project"), c.Param("trigger"))}
+	return p
 }
 
 // rangeOf reads which range q asks for: account is the name of one, from and to make one.
 func rangeOf(q url.Values, nowMS int64) (accountRange, error) {
 	r := accountRange{query: url.Values{}}
-	for _, name := range []string{"account", "from", "to"} {
+	for _, name := range accountQuery {
 		r.query.Set(name, q.Get(name))
 	}
 	if q.Get("from") == "" && q.Get("to") == "" {
@@ -52,7 +79,7 @@ func rangeOf(q url.Values, nowMS int64) (accountRange, error) {
 	if q.Get("account") != "" {
 		return r, badQuery(text.Of("Give either account, or from and to."))
 	}
-	return r.between(q.Get("from"), q.Get("to"), nowMS)
+	return r.between(q, nowMS)
 }
 
 func (r accountRange) named(name string, nowMS int64) (accountRange, error) {
@@ -74,26 +101,30 @@ func (r accountRange) named(name string, nowMS int64) (accountRange, error) {
 
 // between is the range from one moment to another; without the one it begins a day before the other, without the
 // other it ends now.
-func (r accountRange) between(from, to string, nowMS int64) (_ accountRange, err error) {
-	if r.fromMS, err = moment("from", from, nowMS); err != nil {
+func (r accountRange) between(q url.Values, nowMS int64) (_ accountRange, err error) {
+	times, err := calendarOf(q, nowMS)
+	if err != nil {
 		return r, err
 	}
-	if r.toMS, err = moment("to", to, nowMS); err != nil {
+	if r.fromMS, err = times.since("from", q.Get("from")); err != nil {
 		return r, err
 	}
-	if to == "" {
+	if r.toMS, err = times.last("to", q.Get("to")); err != nil {
+		return r, err
+	}
+	if r.toMS == 0 {
 		r.toMS = nowMS
 	}
-	if from == "" {
+	if r.fromMS == 0 {
 		r.fromMS = r.toMS - 24*time.Hour.Milliseconds()
 	}
 	switch horizon := nowMS - scheduler.AccountHorizon.Milliseconds(); {
 	case r.fromMS > nowMS:
-		return r, badQuery(text.Of("The range begins after now. The account says what became of the past; what is to come is on the Schedule's page."))
+		return r, badField("from", text.Of("The range begins after now. The account says what became of the past; what is to come is on the Schedule's page."))
 	case r.toMS < r.fromMS:
-		return r, badQuery(text.Of("The range ends before it begins: to is earlier than from."))
+		return r, badField("to", text.Of("The range ends before it begins: to is earlier than from."))
 	case r.toMS < horizon:
-		return r, badQuery(text.Of("The account is kept for 90 days, now since %s. The range ends before that.", instant(horizon, nowMS).Text))
+		return r, badField("to", text.Of("The account is kept for 90 days, now since %s. The range ends before that.", instant(horizon, nowMS).Text))
 	}
 	return r, nil
 }
@@ -105,9 +136,9 @@ func (s *server) readAccount(c echo.Context, v viewer, project, trigger string, 
 
 // account answers an account whole, always as JSON: its page is the Schedule's.
 func (s *server) account(c echo.Context) (reply, error) {
-	q, err := query(c, "account", "from", "to")
+	q, err := query(c, accountQuery...)
 	if err != nil {
-		return reply{}, err
+		return reply{}, s.backToSchedule(c, err)
 	}
 	v, err := s.viewer(c)
 	if err != nil {
@@ -115,7 +146,7 @@ func (s *server) account(c echo.Context) (reply, error) {
 	}
 	r, err := rangeOf(q, v.nowMS)
 	if err != nil {
-		return reply{}, err
+		return reply{}, s.backToSchedule(c, err)
 	}
 	a, err := s.readAccount(c, v, c.Param("project"), c.Param("trigger"), r)
 	if err != nil {
@@ -126,6 +157,9 @@ func (s *server) account(c echo.Context) (reply, error) {
 
 // accountOf is the account of d for its page.
 func (s *server) accountOf(c echo.Context, v viewer, d scheduler.Detail, plan scheduler.Plan, r accountRange) (templates.Account, error) {
+	if r.wrong.status != 0 {
+		return s.accountForm(d, r, v.nowMS), nil
+	}
 	start, part := columnOf(r, plan.Location())
 	a, l, err := scheduler.ReadLane(c.Request().Context(), s.DB, v.sees(""), d.ProjectID, d.TriggerID, r.fromMS-1, r.toMS, start, part)
 	if err != nil {
@@ -134,18 +168,26 @@ func (s *server) accountOf(c echo.Context, v viewer, d scheduler.Detail, plan sc
 	return s.accountSection(d, plan, r, a, l), nil
 }
 
-// accountSection words a, and draws it.
-func (s *server) accountSection(d scheduler.Detail, plan scheduler.Plan, r accountRange, a scheduler.Account, l scheduler.Lane) templates.Account {
-	page := templates.Account{
-		Action: s.links.account(d.ProjectID, d.TriggerID, nil), From: visible(r.query.Get("from")), To: visible(r.query.Get("to")),
-		JSON: s.links.accountAs(".json", d.ProjectID, d.TriggerID, r.query), CSV: s.links.accountAs(".csv", d.ProjectID, d.TriggerID, with(r.query, bomParameter, withBOM)),
-		Sentences: accountSentences(a, l), Since: instant(a.FromMS+1, a.NowMS), Until: instant(a.ToMS, a.NowMS),
-		Empty: noInstants(d, plan, r),
-	}
+// accountForm is the account with what is asked for and without what was found, for which there is a reason if something is
+// wrong.
+func (s *server) accountForm(d scheduler.Detail, r accountRange, nowMS int64) templates.Account {
+	page := templates.Account{Form: templates.FilterForm{Action: s.links.account(d.ProjectID, d.TriggerID, nil), Zone: visible(r.query.Get(zoneParameter)), Wrong: r.wrong.what,
+		Beside: r.wrong.field == "from" || r.wrong.field == "to"}}
+	page.From = momentField("from", text.Of("From"), r.query, r.fromMS, nowMS, r.wrong)
+	page.To = momentField("to", text.Of("To"), r.query, r.toMS, nowMS, r.wrong)
 	for _, x := range ranges {
 		page.Ranges = append(page.Ranges, templates.NavLink{Text: x.text, Current: x.name == r.name,
 			URL: s.links.account(d.ProjectID, d.TriggerID, url.Values{"account": {x.name}})})
 	}
+	return page
+}
+
+// accountSection words a, and draws it.
+func (s *server) accountSection(d scheduler.Detail, plan scheduler.Plan, r accountRange, a scheduler.Account, l scheduler.Lane) templates.Account {
+	page := s.accountForm(d, r, a.NowMS)
+	page.JSON = s.links.accountAs(".json", d.ProjectID, d.TriggerID, r.query)
+	page.CSV = s.links.accountAs(".csv", d.ProjectID, d.TriggerID, with(r.query, bomParameter, withBOM))
+	page.Sentences, page.Since, page.Until, page.Empty = accountSentences(a, l), instant(a.FromMS+1, a.NowMS), instant(a.ToMS, a.NowMS), noInstants(d, plan, r)
 	if r.fromMS <= a.FromMS {
 		page.Kept = text.Of("It is kept for 90 days; what is older is not known any more.")
 	}

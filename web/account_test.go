@@ -110,7 +110,7 @@ func TestAccountPage(t *testing.T) {
 func TestAccountRangesAreInTheAddress(t *testing.T) {
 	l := newLife(t)
 	h := reader(t, l.Database, "")
-	one := rfc3339(l.ms(12))
+	one, day := rfc3339(l.ms(12)), time.UnixMilli(l.zero).UTC().AddDate(0, 0, -2).Format(time.DateOnly)
 	tests := []struct{ name, query, says string }{
 		{"both ends belong to it", "from=" + one + "&to=" + one, "Of 1 expected instant:</b> 1 coalesced."},
 		{"without an end it lasts until now", "from=" + rfc3339(l.ms(9)) + "&to=", " 2 admitted, 1 skipped, 7 coalesced"},
@@ -118,6 +118,9 @@ func TestAccountRangesAreInTheAddress(t *testing.T) {
 		{"nothing expected", "to=" + rfc3339(l.ms(0)), "No instant was expected in this range."},
 		{"further back than is known", "from=-100d", "It is kept for 90 days; what is older is not known any more."},
 		{"the form keeps what was asked", "from=-2h&to=-1h", `name="from" value="-2h"`},
+		{"a day of the reader's own zone is to its end", "from=" + day + "&to=" + day + "&zone=Asia/Shanghai", `datetime="` + day + `T15:59:59.999Z"`},
+		{"the zone is kept", "from=yesterday&zone=Europe/Berlin", `name="zone" value="Europe/Berlin"`},
+		{"a time of day", "from=23:30", `name="from" value="23:30"`},
 		{"usually a day", "", `aria-current="true">last day<`},
 	}
 	for _, tt := range tests {
@@ -126,6 +129,36 @@ func TestAccountRangesAreInTheAddress(t *testing.T) {
 			text := strings.Join(strings.Fields(res.body), " ")
 			if res.StatusCode != http.StatusOK || !strings.Contains(strings.NewReplacer("<b class=\"\"> ", "", " </b>", "</b>").Replace(text), tt.says) {
 				t.Errorf("GET ?%s = %d, not saying %q", tt.query, res.StatusCode, tt.says)
+			}
+		})
+	}
+}
+
+// A range that is none is corrected where it was typed, and an address that makes no sense leads to the Schedule.
+func TestWrongAccountRangeKeepsItsForm(t *testing.T) {
+	l := newLife(t)
+	h := reader(t, l.Database, "")
+	page := "/schedules/ops/minutely"
+	tests := []struct {
+		name, query string
+		says        []string
+	}{
+		{"no time", "?from=nonsense&to=23:30", []string{`value="nonsense"`, `aria-describedby="from-wrong"`, "is no time. Write one like 23:30", `name="to" value="23:30"`, "Nothing was looked up.", "Last Runs"}},
+		{"no time, last", "?to=25:00", []string{`aria-describedby="to-wrong"`}},
+		{"ends before it begins", "?from=-1h&to=-2h", []string{`aria-describedby="to-wrong"`, "to is earlier than from", `name="from" value="-1h"`}},
+		{"both kinds of range", "?account=day&from=-1h", []string{"Give either account, or from and to.", "Nothing was looked up."}},
+		{"no such parameter", "?nope=1", []string{"There is no parameter", "begin again from the Schedule", `href="/schedules/ops/minutely"`}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			res := get(t, h, page+tt.query)
+			has(t, "the page", res, tt.says...)
+			hasNot(t, "the page", res, "live.js", "from the list without filters")
+			if res.StatusCode != http.StatusBadRequest {
+				t.Errorf("GET %s = %d, want 400", tt.query, res.StatusCode)
+			}
+			if res := get(t, h, page+tt.query, "Accept", "application/json"); res.StatusCode != http.StatusBadRequest || res.Header.Get("Content-Type") != problemType {
+				t.Errorf("as JSON it is %d of %s, want problem details", res.StatusCode, res.Header.Get("Content-Type"))
 			}
 		})
 	}

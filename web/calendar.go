@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -17,18 +18,18 @@ import (
 const zoneParameter = "zone"
 
 // A calendar is what a reader's words for a moment are read by: the database clock, in their zone.
-type calendar struct{ now time.Time }
+type calendar struct {
+	now  time.Time
+	zone string // as the query names it: with none it is UTC, which no reader chose
+}
 
 func calendarOf(q url.Values, nowMS int64) (calendar, error) {
 	name := q.Get(zoneParameter)
-	if name == "" {
-		name = "UTC"
-	}
-	zone, err := cron.LoadZone(name)
+	zone, err := cron.LoadZone(cmp.Or(name, "UTC"))
 	if err != nil {
 		return calendar{}, badField(zoneParameter, text.Of("There is no time zone %s; write one like Europe/Berlin.", cited(name)))
 	}
-	return calendar{time.UnixMilli(nowMS).In(zone)}, nil
+	return calendar{time.UnixMilli(nowMS).In(zone), name}, nil
 }
 
 // since reads the moment at which something begins, in UTC milliseconds. Empty is 0.
@@ -45,6 +46,16 @@ func (c calendar) until(name, value string) (int64, error) {
 	}
 	t := time.UnixMilli(at).In(c.now.Location())
 	return midnight(t.AddDate(0, 0, 1)).UnixMilli(), nil
+}
+
+// last reads the last moment that belongs to something: of a day that is named, its end.
+func (c calendar) last(name, value string) (int64, error) {
+	at, day, err := c.moment(name, value)
+	if !day || err != nil {
+		return at, err
+	}
+	at, err = c.until(name, value)
+	return at - 1, err
 }
 
 func (c calendar) moment(name, value string) (at int64, day bool, err error) {
@@ -65,9 +76,16 @@ func (c calendar) moment(name, value string) (at int64, day bool, err error) {
 		}
 	}
 	if t.UnixMilli() <= 0 {
-		return 0, false, badField(name, text.Of("%s is no time. Write one like 23:30, yesterday 23:30, 2026-11-29 or 2026-11-29 23:30, here in the zone %s, one like 2026-11-29T03:00:00Z, or how long ago, like -2h.", cited(value), c.now.Location()))
+		return 0, false, badField(name, c.noTime(value))
 	}
 	return t.UnixMilli(), day, nil
+}
+
+func (c calendar) noTime(value string) text.Text {
+	if c.zone == "" {
+		return text.Of("%s is no time. Write one like 23:30, yesterday 23:30, 2026-11-29 or 2026-11-29 23:30, one like 2026-11-29T03:00:00Z, or how long ago, like -2h.", cited(value))
+	}
+	return text.Of("%s is no time. Write one like 23:30, yesterday 23:30, 2026-11-29 or 2026-11-29 23:30, here in the zone %s, one like 2026-11-29T03:00:00Z, or how long ago, like -2h.", cited(value), c.zone)
 }
 
 // read reads a day, a time of a day, or both. A time alone is the latest one there was.
@@ -128,7 +146,7 @@ func momentField(name string, label text.Text, q url.Values, ms, nowMS int64, wr
 	switch {
 	case wrong.field == name:
 		f.Wrong = wrong.what
-	case ms > 0 && !strings.HasPrefix(f.Value, "-"):
+	case ms > 0 && f.Value != "" && !strings.HasPrefix(f.Value, "-"):
 		f.Means = templates.Instant{Machine: instant(ms, nowMS).Machine, Text: instant(ms, nowMS).Text}
 	}
 	return f

@@ -90,6 +90,8 @@ func TestWrongFilterKeepsItsForm(t *testing.T) {
 	o.get("/runs?status=nope&task=report").says(t, http.StatusBadRequest, "There is no status", `name="task" value="report"`)
 	o.get("/audit?since=25:00&run=1234&action=run.retry").says(t, http.StatusBadRequest, `value="25:00"`, `name="run" value="1234"`, `value="run.retry" selected`)
 	o.get("/audit?run=1234").says(t, http.StatusBadRequest, "is not an id", `name="run" value="1234"`)
+	hasNot(t, "who named no zone", page, "in the zone")
+	o.get("/runs?since=nonsense&zone=Asia/Shanghai").says(t, http.StatusBadRequest, "here in the zone Asia/Shanghai")
 	o.get("/runs?since=23:30&zone=Mars/Olympus").says(t, http.StatusBadRequest, "There is no time zone")
 	if res := get(t, o.handler(), "/runs.json?since=nonsense"); res.StatusCode != http.StatusBadRequest || res.Header.Get("Content-Type") != problemType {
 		t.Errorf("as JSON it is %d of %s, want problem details", res.StatusCode, res.Header.Get("Content-Type"))

@@ -134,12 +134,21 @@ func chipsOf[K ~string](counts map[K]run.Count, kinds []K) []templates.Chip {
 // again shows a list's page once more with what was asked for and what is wrong with it, so that nothing that somebody typed
 // is lost. A client is told the problem alone, and so is everybody whose problem is another.
 func (s *server) again(c echo.Context, err error, page func(problem) templ.Component) (reply, error) {
-	wrong, ok := errors.AsType[problem](err)
-	if !ok || wrong.status != http.StatusBadRequest || s.mediumOf(c) != asHTML {
+	wrong, ok := s.correctable(c, err)
+	if !ok {
 		return reply{}, err
 	}
-	s.logProblem(c, wrong, err)
 	return reply{status: wrong.status, page: func() templ.Component { return page(wrong) }}, nil
+}
+
+// correctable returns what is wrong with what was asked for, where a page with its form can say so, and logs it.
+func (s *server) correctable(c echo.Context, err error) (problem, bool) {
+	wrong, ok := errors.AsType[problem](err)
+	if !ok || wrong.status != http.StatusBadRequest || s.mediumOf(c) != asHTML {
+		return problem{}, false
+	}
+	s.logProblem(c, wrong, err)
+	return wrong, true
 }
 
 // times are what one may ask a list to begin at, besides any other.

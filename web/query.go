@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -94,20 +93,3 @@ func oneOf[T ~string](name, value string, choices []T) (T, error) {
 }
 
 var ago = regexp.MustCompile(`^-([1-9][0-9]{0,5})([smhd])$`)
-
-// moment reads an instant in UTC milliseconds: absolute as RFC 3339, or before nowMS as -90m, -2h or -7d. Empty is 0.
-func moment(name, value string, nowMS int64) (int64, error) {
-	if value == "" {
-		return 0, nil
-	}
-	if m := ago.FindStringSubmatch(value); m != nil {
-		n, _ := strconv.ParseInt(m[1], 10, 64) // six digits
-		unit := map[string]int64{"s": 1, "m": 60, "h": 3600, "d": 86400}[m[2]]
-		return max(nowMS-n*unit*1000, 1), nil
-	}
-	t, err := time.Parse(time.RFC3339, value)
-	if err != nil || t.UnixMilli() <= 0 {
-		return 0, badQuery(text.Of("The parameter %s is neither a time like 2026-11-29T03:00:00Z nor one like -2h.", name))
-	}
-	return t.UnixMilli(), nil
-}

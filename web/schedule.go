@@ -26,7 +26,7 @@ const (
 	runsShown = 10
 )
 
-var scheduleQuery = []string{"account", "from", "to", resumedQuery}
+var scheduleQuery = append([]string{resumedQuery}, accountQuery...)
 
 // oneScheduleJSON is one Schedule for a client.
 type oneScheduleJSON struct {
@@ -45,13 +45,13 @@ func (s *server) schedule(c echo.Context) (reply, error) {
 func (s *server) scheduleWith(c echo.Context, again correction) (reply, error) {
 	q, err := query(c, scheduleQuery...)
 	if err != nil {
-		return reply{}, err
+		return reply{}, s.backToSchedule(c, err)
 	}
 	v, err := s.viewer(c)
 	if err != nil {
 		return reply{}, err
 	}
-	r, err := rangeOf(q, v.nowMS)
+	r, err := s.rangeAsked(c, q, v.nowMS)
 	if err != nil {
 		return reply{}, err
 	}
@@ -68,7 +68,7 @@ func (s *server) scheduleWith(c echo.Context, again correction) (reply, error) {
 	if d.TriggerID == c.Param("trigger") {
 		c.Set(nameKey, true)
 	}
-	found := reply{json: func() any { return s.scheduleJSON(d, plan, runs.Runs, r) }}
+	found := reply{status: r.wrong.status, json: func() any { return s.scheduleJSON(d, plan, runs.Runs, r) }}
 	if s.wantsJSON(c) {
 		return found, nil
 	}
@@ -84,6 +84,7 @@ func (s *server) scheduleWith(c echo.Context, again correction) (reply, error) {
 	}
 	found.page = func() templ.Component {
 		page := s.schedulePage(c, d, plan)
+		page.Live = page.Live && r.wrong.status == 0
 		page.Runs, page.Account, page.Holding = s.runRows(runs.Runs, d.NowMS), a, h
 		return templates.SchedulePage(page)
 	}

@@ -340,8 +340,8 @@ type Spell struct {
 // Account is what became of every instant at which a Schedule was expected to fire in a range.
 type Account struct {
 	Ranges     []NavLink
-	Action     string // where the form with a range of its own goes
-	From, To   string // that form's values
+	Form       FilterForm // with a range of its own
+	From, To   MomentField
 	JSON, CSV  string
 	Lane       Lane
 	Sentences  []Sentence
