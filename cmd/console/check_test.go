@@ -34,6 +34,20 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// A role whose server is not there is one line, whatever its gates would have found.
+func TestCheckNamesADeadRoleOnce(t *testing.T) {
+	vars := variables(pgtest.New(t))
+	vars["CONSOLE_RUNTIME_DATABASE_URL"] = "postgres://ql3_runtime@127.0.0.1:1/console"
+	got := console(t, vars, "check")
+	const head = "FAIL  writable primary for ql3_runtime, schema version for ql3_runtime, privileges of ql3_runtime: the database does not answer: "
+	if !says(got.stdout, head) || strings.Count(got.stdout, "FAIL") != 1 || !says(got.stdout, "ok    privileges of ql3_console") {
+		t.Errorf("check says\n%s\nwant one failure, of the three gates of ql3_runtime", got.stdout)
+	}
+	if want := "console: 3 of 18 gates failed\n"; got.code != exitFailure || got.stderr != want {
+		t.Errorf("check = code %d, %q, want 1 and %q", got.code, got.stderr, want)
+	}
+}
+
 // says reports whether a line of text begins with head and holds each of the words.
 func says(text, head string, words ...string) bool {
 	for l := range strings.Lines(text) {

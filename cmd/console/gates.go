@@ -20,6 +20,7 @@ const gateTimeout = 5 * time.Second
 // gate is one condition of readiness. What its check returns says what is wrong and what to do.
 type gate struct {
 	kind  gateKind
+	role  string
 	name  string
 	check func(context.Context) error
 }
@@ -55,9 +56,9 @@ const (
 
 func gatesOf(role string, pool *pgxpool.Pool) []gate {
 	return []gate{
-		{gateServer, "writable primary for " + role, func(ctx context.Context) error { return pg.CheckServer(ctx, pool) }},
-		{gateSchema, "schema version for " + role, func(ctx context.Context) error { return builtFor().Check(ctx, pool) }},
-		{gatePrivileges, "privileges of " + role, func(ctx context.Context) error { return checkPrivileges(ctx, role, pool) }},
+		{gateServer, role, "writable primary for " + role, func(ctx context.Context) error { return pg.CheckServer(ctx, pool) }},
+		{gateSchema, role, "schema version for " + role, func(ctx context.Context) error { return builtFor().Check(ctx, pool) }},
+		{gatePrivileges, role, "privileges of " + role, func(ctx context.Context) error { return checkPrivileges(ctx, role, pool) }},
 	}
 }
 
@@ -145,15 +146,24 @@ func (c checkCmd) printIdentity(w io.Writer, who *identity) error {
 	return nil
 }
 
+// passAll says of each gate whether it is passed; of a role whose database does not answer once, naming all its gates.
 func passAll(ctx context.Context, e env, list []gate) error {
 	failed := 0
+	named := map[string]bool{}
 	for _, g := range list {
+		if named[g.role] {
+			failed++
+			continue
+		}
 		err := g.pass(ctx)
 		if err == nil {
 			fmt.Fprintf(e.stdout, "ok    %s\n", g.name)
 			continue
 		}
 		failed++
+		if errors.Is(err, pg.ErrNoAnswer) {
+			named[g.role], g.name = true, namesOf(list, g.role)
+		}
 		fmt.Fprintf(e.stdout, "FAIL  %s: %v\n", g.name, err)
 	}
 	if failed > 0 {
@@ -163,4 +173,14 @@ func passAll(ctx context.Context, e env, list []gate) error {
 		return usage("no connection is configured; set the CONSOLE_*_DATABASE_URL variables")
 	}
 	return nil
+}
+
+func namesOf(list []gate, role string) string {
+	var names []string
+	for _, g := range list {
+		if g.role == role {
+			names = append(names, g.name)
+		}
+	}
+	return strings.Join(names, ", ")
 }

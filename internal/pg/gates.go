@@ -11,6 +11,9 @@ import (
 // OldestServer is the oldest supported PostgreSQL, in the form of server_version_num.
 const OldestServer = 150000
 
+// ErrNoAnswer is that nothing can be known about the server: whatever else is asked of it fails as well.
+var ErrNoAnswer = errors.New("the database does not answer")
+
 // CheckServer reports whether q is a writable primary of a supported version. The error says what to do.
 func CheckServer(ctx context.Context, q Querier) error {
 	var version int
@@ -21,7 +24,7 @@ func CheckServer(ctx context.Context, q Querier) error {
 	case errors.Is(err, pgconn.ErrReadOnlyConnection): // what a pool says, which keeps no such connection
 		return fmt.Errorf("the server takes no writes; connect to the primary, or name every host in the URL, or reset default_transaction_read_only for this role and database: %w", err)
 	case err != nil:
-		return fmt.Errorf("the database does not answer: %w", err)
+		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	case version < OldestServer:
 		return fmt.Errorf("the server is PostgreSQL %d, want 15 or later; upgrade it", version/10000)
 	case standby:
