@@ -69,7 +69,7 @@ func (w *torture) meddle(p *program, a *application, how string) {
 		return
 	case <-time.After(a.After):
 	}
-	w.count(how)
+	w.count(happened, how)
 	if how == doKillApply {
 		p.kill()
 		return
@@ -106,7 +106,7 @@ func (w *torture) work(ctx context.Context, seed uint64) error {
 	d := rand.New(rand.NewPCG(seed, 1))
 	for ctx.Err() == nil {
 		if err := execute(ctx, pool, d.IntN(10)); err != nil {
-			w.count("Runs that the worker could not get or give back")
+			w.count(unheard, "Runs that the worker could not get or give back")
 		}
 		select {
 		case <-ctx.Done():

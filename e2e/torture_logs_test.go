@@ -86,14 +86,19 @@ func (w *torture) readLine(m *member, line string) {
 	if said.Level != "ERROR" && said.Level != "WARN" {
 		return
 	}
-	w.count(fmt.Sprintf("%s %s", said.Level, said.Msg))
+	explained := w.explained(m.name, said.Time.Add(-m.skew))
 	for _, state := range sqlState.FindAllStringSubmatch(strings.ReplaceAll(line, noRoom, ""), -1) {
 		if !ordinary.MatchString(state[1]) {
 			w.finding("%s: no fault explains SQLSTATE %s: %s", m.name, state[1], line)
 		}
 	}
-	if said.Level == "ERROR" && !(causes.MatchString(line) && w.explained(m.name, said.Time.Add(-m.skew))) {
+	switch {
+	case said.Level == "ERROR" && !(explained && causes.MatchString(line)):
 		w.finding("%s: no fault explains: %s", m.name, line)
+	case explained:
+		w.count(blamed, said.Level+" "+said.Msg)
+	default:
+		w.count(warned, said.Msg)
 	}
 }
 

@@ -95,7 +95,7 @@ var candidates = map[string]string{
 func (w *torture) choose(ctx context.Context, action string, dice uint64) (id uuid.UUID, err error) {
 	err = w.database.super.QueryRow(ctx, candidates[action], dice%12).Scan(&id)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		w.count("questions that the database did not answer")
+		w.count(unheard, "questions that the database did not answer")
 	}
 	return id, nil
 }

@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -33,7 +32,7 @@ type torture struct {
 	began      time.Time
 
 	mu      sync.Mutex
-	counts  map[string]int
+	counts  map[string]map[string]int // by heading
 	record  checker.Record
 	trouble []trouble
 }
@@ -42,7 +41,7 @@ type torture struct {
 // of its report begin with tortureReport, the last but the figures.
 func TestTorture(t *testing.T) {
 	seed, length := settings(t)
-	w := &torture{T: t, counts: map[string]int{}, operators: map[string]*operator{}}
+	w := &torture{T: t, counts: map[string]map[string]int{}, operators: map[string]*operator{}}
 	w.printf("seed %d, %v, %d replicas, clocks wrong by %v", seed, length, len(tortureSkews), tortureSkews)
 	plan := newPlan(seed, length)
 	w.begin()
@@ -102,6 +101,7 @@ func (w *torture) begin() {
 // play carries the plan out.
 func (w *torture) play(plan []lane, seed uint64) {
 	w.began = time.Now()
+	w.printf("%8s %s", "seconds", "what begins then, on or by whom, and how long it lasts")
 	ctx, cancel := context.WithCancel(w.Context())
 	var worker, lanes sync.WaitGroup
 	worker.Go(func() {
@@ -126,9 +126,9 @@ func (w *torture) follow(ctx context.Context, l lane) {
 		case <-time.After(time.Until(w.began.Add(s.At))):
 		}
 		began := time.Now()
-		err := w.carryOut(ctx, l.name, s)
 		w.printf("%8.3f %s", began.Sub(w.began).Seconds(), s)
-		w.count(s.Do)
+		err := w.carryOut(ctx, l.name, s)
+		w.count(happened, s.Do)
 		w.troubled(l.name, s, began)
 		if err != nil {
 			w.finding("%s: %s: %v", l.name, s, err)
@@ -152,12 +152,6 @@ func (w *torture) carryOut(ctx context.Context, lane string, s move) error {
 	}
 	i := slices.IndexFunc(w.members, func(m *member) bool { return m.name == lane })
 	return w.members[i].suffer(s)
-}
-
-func (w *torture) count(what string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.counts[what]++
 }
 
 func (w *torture) remember(what func(r *checker.Record)) {
@@ -206,18 +200,15 @@ func (w *torture) verdict(seed uint64, upTo int64) {
 		w.finding("%s", broken)
 	}
 	w.readLogs()
-	for _, what := range slices.Concat(tortureFaults, tortureDeeds) {
-		w.printf("%6d  %s", w.counts[what], what)
-	}
-	for _, what := range slices.Sorted(maps.Keys(w.counts)) {
-		if !slices.Contains(tortureFaults, what) && !slices.Contains(tortureDeeds, what) {
-			w.printf("%6d  (%s)", w.counts[what], what)
-		}
-	}
+	w.printCounts()
 	faults := 0
 	for _, what := range tortureFaults {
-		faults += w.counts[what]
+		faults += w.counts[happened][what]
 	}
+	if err == nil {
+		w.printf("of the checker's %d rules %d held", len(checker.Rules), len(checker.Rules)-len(r.Wrong))
+	}
+	w.printf("the logs of the replicas and of the server are below %s", w.ArtifactDir())
 	w.printf("torture: seed=%d faults=%d expected=%d admitted=%d accounted=%d duplicates=%d unaccounted=%d",
 		seed, faults, r.Expected, r.Admitted, r.Accounted, r.Duplicates, r.Unaccounted+r.NotYet)
 }

@@ -22,6 +22,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// Rules are all that [Check] holds the facts to.
+var Rules = []string{
+	Duplicate, Unaccounted, Undecided, Both, TwoReasons, Unexpected, NoInstant, Miscounted, Early, Replaced, InPause, InArchive,
+	HeldBack, NoCatchUp, TooLate, NoSkip, NoPause,
+	EventGap, NotAdmitted, NotOneAttempt, AttemptDiffers, BackInTime, WrongID, ProofTwice, ProofUnmarked, ProofUnused, MutationTwice,
+	OverQuota, SourceNotOver, RetryUnaudited, StopUnaudited, PauseUnaudited, AuditOfNothing, LapsedClaim, NoResumption,
+	NotRemembered, OutOfWindow, NotDone, DoneAnyway, DeniedRows,
+}
+
 // A Question is what is asked of the facts.
 type Question struct {
 	UpToMS  int64   // the last moment whose instants must be decided, by the database clock

@@ -2,7 +2,11 @@ package checker
 
 import (
 	"context"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -114,6 +118,28 @@ var fixture = []string{
 	UPDATE ql3.run_events SET payload = payload || '{"catch_up": true}' FROM caught WHERE run_id = caught.id AND sequence = 1`,
 	`INSERT INTO ql3.schedule_events (project_id, trigger_id, trigger_revision, type, first_at_ms, last_at_ms, instants, lateness_ms, created_at_ms)
 		VALUES ('ops', 'other', 1, 'coalesced', $1::bigint + 8000, $1::bigint + 8000, 1, 20, $1::bigint + 8020)`,
+}
+
+// Whoever reports that the rules held says how many there are.
+func TestRulesAreAllThatAreDeclared(t *testing.T) {
+	var declared []string
+	for _, name := range []string{"judge.go", "ledger.go", "record.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.ValueSpec); ok && spec.Names[0].IsExported() {
+				rule, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+				declared = append(declared, rule)
+				return err == nil
+			}
+			return true
+		})
+	}
+	if diff := cmp.Diff(declared, Rules); diff != "" {
+		t.Errorf("Rules (-declared +listed):\n%s", diff)
+	}
 }
 
 // TestCheckerNamesWhatIsWrong corrupts the database in each way and looks for its rule. What else is then named as well
