@@ -148,7 +148,7 @@ bench-size: ## Measure how soon serve is ready, its memory beside 10,000 Schedul
 	awk '/^size: / { last = $$0; next } { print } END { print last }'
 
 .PHONY: bench-reads
-bench-reads: ## Measure every list, count, chart, search and detail beside a million Runs (20 min)
+bench-reads: ## Measure every list, count, chart, search and detail beside a million Runs (4 min)
 	@bin=$$(.ci/setup --print-bin) && CONSOLE_POSTGRES_BIN=$$bin go test ./internal/bench -run '^$$' -bench '^BenchmarkReads$$' -benchtime 1x -timeout 90m
 
 .PHONY: seed-large
