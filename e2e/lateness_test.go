@@ -102,7 +102,7 @@ func BenchmarkLateness(b *testing.B) {
 		return pgtest.Value[bool](b, super, "SELECT bool_and(next_fire_at_ms IS NOT NULL) FROM ql3.trigger_schedules")
 	})
 	alone := late(b, super, triggers)
-	stop := v.load(b, []string{"/", "/runs", "/runs?status=failed", "/schedules", "/claims"})
+	stop := v.load(b, pagesAt("/", "/runs", "/runs?status=failed", "/schedules", "/claims"))
 	loaded := late(b, super, triggers)
 	pages := stop()
 	fmt.Printf("\nalone\n")
@@ -110,7 +110,7 @@ func BenchmarkLateness(b *testing.B) {
 	fmt.Printf("\nwith %d pages meanwhile, by %d at a time\n", pages, crowd)
 	report(loaded)
 	fmt.Printf("load average %s\n", loadAverage(b))
-	fmt.Printf("lateness: p50=%dms p99=%dms p99_with_load=%dms\n", percentileOf(alone, 50), percentileOf(alone, 99), percentileOf(loaded, 99))
+	fmt.Printf("lateness: p50=%dms p99=%dms p99_with_load=%dms\n", percentile(alone, 50), percentile(alone, 99), percentile(loaded, 99))
 }
 
 // late is how late every occurrence was of a span that begins with the second after the next, in ascending order.
@@ -183,8 +183,5 @@ func report(late []int64) {
 			fmt.Printf("%8d ms    %6d  %s\n", bound, i-n, strings.Repeat("#", (i-n)*60/len(late)))
 		}
 	}
-	fmt.Printf("n=%d p50=%dms p90=%dms p99=%dms max=%dms\n", len(late), percentileOf(late, 50), percentileOf(late, 90), percentileOf(late, 99), late[len(late)-1])
+	fmt.Printf("n=%d p50=%dms p90=%dms p99=%dms max=%dms\n", len(late), percentile(late, 50), percentile(late, 90), percentile(late, 99), late[len(late)-1])
 }
-
-// percentileOf what is in ascending order.
-func percentileOf(late []int64, percent int) int64 { return late[(len(late)*percent+99)/100-1] }

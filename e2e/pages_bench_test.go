@@ -142,8 +142,8 @@ func BenchmarkPages(b *testing.B) {
 const viewerOfAll = `INSERT INTO ql3.project_role_bindings (project_id, user_id, version, role, mutation_id, actor, created_at_ms)
 	SELECT p.id, u.id, 1, 'viewer', gen_random_uuid(), 'bench', 1 FROM ql3.projects p CROSS JOIN ql3.users u`
 
-// load asks for pages, several at a time, until it is stopped, and then says how many there were.
-func (v *visitor) load(b *testing.B, paths []string) (stop func() int64) {
+// load asks for targets by turns, several at a time, until it is stopped, and then says how many answers there were.
+func (v *visitor) load(b *testing.B, targets []target) (stop func() int64) {
 	b.Helper()
 	var n atomic.Int64
 	var stopped atomic.Bool
@@ -151,9 +151,9 @@ func (v *visitor) load(b *testing.B, paths []string) (stop func() int64) {
 	for i := range crowd {
 		all.Go(func() {
 			for at := i; !stopped.Load(); at++ {
-				path := paths[at%len(paths)]
-				if status := v.ask(b, path, "text/html").status; status != http.StatusOK {
-					b.Errorf("%s is %d", path, status)
+				x := targets[at%len(targets)]
+				if status := v.ask(b, x.path, x.accept).status; status != http.StatusOK {
+					b.Errorf("%s is %d", x.path, status)
 					return
 				}
 				n.Add(1)
@@ -169,6 +169,13 @@ func (v *visitor) load(b *testing.B, paths []string) (stop func() int64) {
 
 // A target is a page that is measured, and what only it holds.
 type target struct{ name, path, accept, holds string }
+
+func pagesAt(paths ...string) (list []target) {
+	for _, path := range paths {
+		list = append(list, target{path: path, accept: "text/html"})
+	}
+	return list
+}
 
 func targetsOf(b *testing.B, super *pgxpool.Pool) []target {
 	b.Helper()
@@ -200,13 +207,13 @@ func measurePages(b *testing.B, r *replica, v *visitor, super *pgxpool.Pool) {
 	for _, x := range targetsOf(b, super) {
 		before := r.metric(b, allocatedBytes)
 		took, wire := v.timed(b, x)
-		fmt.Printf("%10s %10s %10d %12.0f  %s\n", quantile(took, 50), quantile(took, 95), wire, (r.metric(b, allocatedBytes)-before)/viewed, x.name)
+		fmt.Printf("%10s %10s %10d %12.0f  %s\n", rounded(percentile(took, 50)), rounded(percentile(took, 95)), wire, (r.metric(b, allocatedBytes)-before)/viewed, x.name)
 		all, most = append(all, took...), max(most, wire)
 	}
 	slices.Sort(all)
 	list := target{"", "/runs?project=load-0001", "text/html", "load-0001"}
 	fmt.Printf("load average %s\n", loadAverage(b))
-	fmt.Printf("pages: p95=%s rps=%.0f bytes=%d\n", quantile(all, 95), v.perSecond(b, list), most)
+	fmt.Printf("pages: p95=%s rps=%.0f bytes=%d\n", rounded(percentile(all, 95)), v.perSecond(b, list), most)
 }
 
 // measurePeer asks River's console for what its pages ask it for, over as many jobs.
@@ -235,7 +242,7 @@ func measurePeer(b *testing.B, server *postgres.Server) {
 		{"queues", "/api/queues?limit=20", "application/json", ""},
 	} {
 		took, wire := v.timed(b, x)
-		fmt.Printf("%10s %10s %10d  %s\n", quantile(took, 50), quantile(took, 95), wire, x.name)
+		fmt.Printf("%10s %10s %10d  %s\n", rounded(percentile(took, 50)), rounded(percentile(took, 95)), wire, x.name)
 	}
 	fmt.Printf("%.0f a second of jobs that are done, as JSON\n", v.perSecond(b, target{"", "/api/jobs?state=completed&limit=50", "application/json", `"completed"`}))
 }
@@ -261,25 +268,13 @@ func (v *visitor) timed(b *testing.B, x target) (took []time.Duration, wire int)
 func (v *visitor) perSecond(b *testing.B, x target) float64 {
 	b.Helper()
 	v.page(b, x)
-	var n atomic.Int64
-	began := time.Now()
-	var all sync.WaitGroup
-	for range crowd {
-		all.Go(func() {
-			for time.Since(began) < crowded {
-				if status := v.ask(b, x.path, x.accept).status; status != http.StatusOK {
-					b.Errorf("%s is %d", x.path, status)
-					return
-				}
-				n.Add(1)
-			}
-		})
-	}
-	all.Wait()
-	return float64(n.Load()) / time.Since(began).Seconds()
+	began, stop := time.Now(), v.load(b, []target{x})
+	<-time.After(crowded)
+	return float64(stop()) / time.Since(began).Seconds()
 }
 
-// quantile of what is in ascending order.
-func quantile(sorted []time.Duration, percent int) time.Duration {
-	return sorted[(len(sorted)*percent+99)/100-1].Round(10 * time.Microsecond)
-}
+// percentile of what is in ascending order.
+func percentile[T any](sorted []T, percent int) T { return sorted[(len(sorted)*percent+99)/100-1] }
+
+// rounded rounds a time for a table.
+func rounded(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }

@@ -41,21 +41,23 @@ func (c calendar) since(name, value string) (int64, error) {
 // until reads the moment before which something ends: a day that is named is meant to its end.
 func (c calendar) until(name, value string) (int64, error) {
 	at, day, err := c.moment(name, value)
-	if !day || err != nil {
-		return at, err
+	if day {
+		at = c.endOfDay(at)
 	}
-	t := time.UnixMilli(at).In(c.now.Location())
-	return midnight(t.AddDate(0, 0, 1)).UnixMilli(), nil
+	return at, err
+}
+
+func (c calendar) endOfDay(at int64) int64 {
+	return midnight(time.UnixMilli(at).In(c.now.Location()).AddDate(0, 0, 1)).UnixMilli()
 }
 
 // last reads the last moment that belongs to something: of a day that is named, its end.
 func (c calendar) last(name, value string) (int64, error) {
 	at, day, err := c.moment(name, value)
-	if !day || err != nil {
-		return at, err
+	if day {
+		at = c.endOfDay(at) - 1
 	}
-	at, err = c.until(name, value)
-	return at - 1, err
+	return at, err
 }
 
 func (c calendar) moment(name, value string) (at int64, day bool, err error) {
@@ -147,7 +149,8 @@ func momentField(name string, label text.Text, q url.Values, ms, nowMS int64, wr
 	case wrong.field == name:
 		f.Wrong = wrong.what
 	case ms > 0 && f.Value != "" && !strings.HasPrefix(f.Value, "-"):
-		f.Means = templates.Instant{Machine: instant(ms, nowMS).Machine, Text: instant(ms, nowMS).Text}
+		at := instant(ms, nowMS)
+		f.Means = templates.Instant{Machine: at.Machine, Text: at.Text}
 	}
 	return f
 }

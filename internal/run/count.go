@@ -19,8 +19,8 @@ type Count struct {
 const textCap = 1000
 
 // CountByStatus counts the Runs that match f, whatever its Statuses, apart by status; a status without any is missing,
-// unless there may be more. Of a filter's unanswered Runs it counts the [Troubles]. Of each status it looks at no more than [CountCap] Runs, fewer where no index has all that
-// f asks for, and then says that there may be more.
+// unless there may be more. Of a filter's unanswered Runs it counts the [Troubles]. Of each status it looks at no more
+// than [CountCap] Runs, fewer where no index has all that f asks for, and then says that there may be more.
 func CountByStatus(ctx context.Context, q pg.Querier, f Filter) (_ map[Status]Count, err error) {
 	defer pg.Wrap(&err, "run.CountByStatus(%d projects)", len(f.Projects))
 	if f.Statuses = nil; f.Unanswered {
