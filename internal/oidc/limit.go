@@ -12,6 +12,9 @@ import (
 // share one, and starts also in all, since addresses are cheap and each start leaves a row. It limits one replica; nothing
 // else rests on it.
 type Limiter struct {
+	// Now is the clock, which a test may stop.
+	Now func() time.Time
+
 	browsers, peers, all bucket
 }
 
@@ -19,6 +22,7 @@ type Limiter struct {
 // and 50 a second.
 func NewLimiter() *Limiter {
 	return &Limiter{
+		Now:      time.Now,
 		browsers: bucket{rate: rate.Every(2 * time.Second), burst: 20},
 		peers:    bucket{rate: 10, burst: 300},
 		all:      bucket{rate: 50, burst: 1000},
@@ -29,7 +33,7 @@ func NewLimiter() *Limiter {
 // left it returns after how long there is. It takes from nobody else: what strangers do must not keep those who are signed
 // in from verifying, nor the identity provider from ending sessions.
 func (l *Limiter) Allow(binder, peer string) (retryAfter time.Duration, ok bool) {
-	now := time.Now()
+	now := l.Now()
 	if wait := l.peers.take(network(peer), now); wait > 0 {
 		return wait, false
 	}
@@ -47,7 +51,7 @@ func (l *Limiter) AllowStart(binder, peer string) (retryAfter time.Duration, ok 
 	if wait, ok := l.Allow(binder, peer); !ok {
 		return wait, false
 	}
-	wait := l.all.take("", time.Now())
+	wait := l.all.take("", l.Now())
 	return wait, wait == 0
 }
 
