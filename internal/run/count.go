@@ -75,8 +75,8 @@ func (s *statement) countSQL(walks []walk) string {
 // countLanes counts what an index has all of, and so need not be looked at.
 func (s *statement) countLanes(w walk) string {
 	return fmt.Sprintf(`SELECT s.status, n, n > %[1]d, false FROM unnest(%[2]s::text[]) AS s(status) CROSS JOIN LATERAL (
-        SELECT count(*) AS n FROM (SELECT FROM %[3]s CROSS JOIN LATERAL (SELECT FROM runs r WHERE %[4]s LIMIT %[1]d + 1) c LIMIT %[1]d + 1) c) c`,
-		CountCap, s.arg(RunStatuses()), w.over, s.keysOf(w, nil, false))
+        SELECT count(*) AS n FROM (SELECT FROM (SELECT *, s.status FROM %[3]s) l CROSS JOIN LATERAL (SELECT FROM runs r WHERE %[4]s LIMIT %[1]d + 1) c LIMIT %[1]d + 1) c) c`,
+		CountCap, s.arg(RunStatuses()), w.over, s.keysOf(w))
 }
 
 // seenByStatus looks at one Run more than it counts, of each status.
@@ -84,14 +84,14 @@ func (s *statement) seenByStatus(w walk) string {
 	lane, most := s.countLane(w)
 	return fmt.Sprintf(`SELECT s.status, c.id, c.fits AND c.nth <= %[4]d AS fits, c.nth > %[4]d AS cut, false AS cut_all
     FROM unnest(%[1]s::text[]) AS s(status) CROSS JOIN LATERAL (
-        SELECT c.*, row_number() OVER () AS nth FROM %[2]s CROSS JOIN LATERAL (%[3]s) c LIMIT %[4]d + 1) c`, s.arg(s.wanted()), w.over, lane, most)
+        SELECT c.*, row_number() OVER () AS nth FROM (SELECT *, s.status FROM %[2]s) l CROSS JOIN LATERAL (%[3]s) c LIMIT %[4]d + 1) c`, s.arg(s.wanted()), w.over, lane, most)
 }
 
 // seenMixed looks at one Run more than it counts, of all statuses together.
 func (s *statement) seenMixed(w walk) string {
 	lane, most := s.countLane(w)
 	return fmt.Sprintf(`SELECT c.status, c.id, c.fits AND c.nth <= %[3]d AS fits, false AS cut, c.nth > %[3]d AS cut_all FROM (
-        SELECT c.*, row_number() OVER () AS nth FROM %[1]s CROSS JOIN LATERAL (%[2]s) c LIMIT %[3]d + 1) c`, w.over, lane, most)
+        SELECT c.*, row_number() OVER () AS nth FROM (SELECT * FROM %[1]s) l CROSS JOIN LATERAL (%[2]s) c LIMIT %[3]d + 1) c`, w.over, lane, most)
 }
 
 // countLane selects what is looked at of one lane, and says how many of them a count is made of at most.
@@ -109,5 +109,5 @@ func (s *statement) countLane(w walk) (sql string, most int) {
 		fits = "true"
 	}
 	return fmt.Sprintf("SELECT r.status, r.id, %s AS fits FROM runs r WHERE %s ORDER BY %s LIMIT %d",
-		fits, s.keysOf(w, nil, false), order(false), most+1), most
+		fits, s.keysOf(w), order{}, most+1), most
 }

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,13 +59,13 @@ const (
 	byAnswer  part = "answer" // no index has it
 )
 
-// A walk is one way through an index of runs (r), newest first: a lane for each row of over, which is a Project p as a rule.
-// With [byStatus] among what it serves there is a lane for each status s, too.
+// A walk is one way through an index of runs (r), newest first: a lane (l) for each row of over, which is a Project as a
+// rule. With [byStatus] among what it serves there is a lane for each status, too.
 type walk struct {
-	over   string
+	over   string // relations that are joined
+	rows   int    // how many rows they have at most
 	keys   string // what the index restricts to
 	serves []part // the parts of the filter that keys express
-	each   int    // lanes that a Project has, apart from those by status; 0 is one
 }
 
 // statement builds one statement about the Runs of a filter. It spells only the conditions that restrict, so that the
@@ -108,23 +109,47 @@ func (s *statement) walks(statuses bool) []walk {
 	if s.Text != "" {
 		return s.textWalks()
 	}
-	projects := "unnest(" + s.arg(s.Projects) + "::text[]) AS p(id)"
-	keys := "r.project_id = p.id"
+	all := walk{over: s.projects(), rows: len(s.Projects), keys: "r.project_id = l.project"}
 	switch {
 	case s.TriggerID != "":
-		id := s.arg(s.TriggerID)
-		over := "(SELECT t.project_id AS id FROM " + projects + " JOIN triggers t ON t.project_id = p.id AND t.trigger_id = " + id + ") AS p"
-		return []walk{{over: over, keys: keys + " AND r.trigger_id = " + id, serves: []part{byTrigger, byStatus, byOrigin}}}
+		return []walk{s.among(all, "trigger", "triggers", s.TriggerID, byTrigger, byStatus, byOrigin)}
 	case s.Origin == Retried:
-		return []walk{{over: projects, keys: keys + " AND " + isRetry, serves: []part{byOrigin, byStatus}}}
+		all.keys, all.serves = all.keys+" AND "+isRetry, []part{byOrigin, byStatus}
 	case s.TaskID != "":
-		id := s.arg(s.TaskID)
-		over := "(SELECT t.project_id AS id FROM " + projects + " JOIN task_definitions t ON t.project_id = p.id AND t.task_id = " + id + ") AS p"
-		return []walk{{over: over, keys: keys + " AND r.task_id = " + id, serves: []part{byTask, byStatus}}}
+		return []walk{s.among(all, "task", "task_definitions", s.TaskID, byTask, byStatus)}
 	case statuses || len(s.Statuses) > 0:
-		return []walk{{over: projects, keys: keys, serves: []part{byStatus}}}
+		all.serves = []part{byStatus}
 	}
-	return []walk{{over: projects, keys: keys}}
+	return []walk{all}
+}
+
+func (s *statement) projects() string { return column(s, "project", s.Projects) }
+
+// among narrows all to what has that id, in the Projects of which one has: table tells.
+func (s *statement) among(all walk, what, table, id string, serves ...part) walk {
+	arg := s.arg(id)
+	all.keys, all.serves = all.keys+" AND r."+what+"_id = "+arg, serves
+	if all.rows > 1 {
+		all.over = fmt.Sprintf("(SELECT t.project_id AS project FROM %s JOIN %s t ON t.project_id = project AND t.%s_id = %s) p", all.over, table, what, arg)
+	}
+	return all
+}
+
+// column is a relation of one column. A list of one is spelled as that one: the planner sees that a single lane is in
+// order already, whatever it is a lane of.
+func column[T ~string](s *statement, name string, list []T) string {
+	if len(list) == 1 {
+		return "(SELECT " + s.arg(list[0]) + "::text AS " + name + ") AS " + name
+	}
+	return "unnest(" + s.arg(list) + "::text[]) AS " + name + "(" + name + ")"
+}
+
+// pairs is a relation of Projects and what is named in them.
+func (s *statement) pairs(name string, projects, ids []string) string {
+	if len(ids) == 1 {
+		return "(SELECT " + s.arg(projects[0]) + "::text AS project, " + s.arg(ids[0]) + "::text AS " + name + ") AS p"
+	}
+	return "unnest(" + s.arg(projects) + "::text[], " + s.arg(ids) + "::text[]) AS p(project, " + name + ")"
 }
 
 // isRetry is the condition of the partial indexes of retries.
@@ -133,13 +158,13 @@ const isRetry = "r.trigger_type = 'run_manual_retry'"
 func (s *statement) textWalks() (list []walk) {
 	if t := s.found.Tasks; len(t) > 0 {
 		projects, ids := split(t, func(t search.Task) (string, string) { return t.ProjectID, t.ID })
-		list = append(list, walk{over: "unnest(" + s.arg(projects) + "::text[], " + s.arg(ids) + "::text[]) AS p(id, task)",
-			keys: "r.project_id = p.id AND r.task_id = p.task", serves: []part{byStatus}})
+		list = append(list, walk{over: s.pairs("task", projects, ids), rows: len(t),
+			keys: "r.project_id = l.project AND r.task_id = l.task", serves: []part{byStatus}})
 	}
 	if t := s.found.Triggers; len(t) > 0 {
 		projects, ids := split(t, func(t search.Trigger) (string, string) { return t.ProjectID, t.ID })
-		list = append(list, walk{over: "unnest(" + s.arg(projects) + "::text[], " + s.arg(ids) + "::text[]) AS p(id, trigger)",
-			keys: "r.project_id = p.id AND r.trigger_id = p.trigger", serves: []part{byStatus, byOrigin}})
+		list = append(list, walk{over: s.pairs("trigger", projects, ids), rows: len(t),
+			keys: "r.project_id = l.project AND r.trigger_id = l.trigger", serves: []part{byStatus, byOrigin}})
 	}
 	return append(list, s.namedWalks()...)
 }
@@ -147,17 +172,16 @@ func (s *statement) textWalks() (list []walk) {
 // namedWalks meet the Runs whose id the text begins, and the retries of the users it names. They go Project by Project
 // like every other: the place where a walk is cut must not be a Run that the reader may not see.
 func (s *statement) namedWalks() (list []walk) {
-	projects := func() string { return "unnest(" + s.arg(s.Projects) + "::text[]) AS p(id)" }
 	if n := len(s.found.Users); n > 0 {
 		var ids []string
 		for _, u := range s.found.Users {
 			ids = append(ids, u.ID.String())
 		}
-		list = append(list, walk{over: projects() + " CROSS JOIN unnest(" + s.arg(ids) + "::text[]) AS u(id)", each: n,
-			keys: "r.project_id = p.id AND r.triggered_by = u.id AND " + isRetry})
+		list = append(list, walk{over: s.projects() + " CROSS JOIN " + column(s, "usr", ids), rows: len(s.Projects) * n,
+			keys: "r.project_id = l.project AND r.triggered_by = l.usr AND " + isRetry})
 	}
 	if ids := s.found.RunIDs; ids != nil {
-		list = append(list, walk{over: projects(), keys: "r.project_id = p.id AND r.created_at_ms BETWEEN " + s.arg(createdMS(ids.First)) +
+		list = append(list, walk{over: s.projects(), rows: len(s.Projects), keys: "r.project_id = l.project AND r.created_at_ms BETWEEN " + s.arg(createdMS(ids.First)) +
 			" AND " + s.arg(createdMS(ids.Last)) + " AND r.id BETWEEN " + s.arg(ids.First) + " AND " + s.arg(ids.Last)})
 	}
 	return list
@@ -221,30 +245,13 @@ func (s *statement) times() (list []string) {
 	return list
 }
 
-// keysOf is everything that w's index is asked for: of the Runs newer or older than from, if there is one.
-func (s *statement) keysOf(w walk, from *pg.Cursor, newer bool) string {
+// keysOf is everything that w's index is asked for.
+func (s *statement) keysOf(w walk) string {
 	keys := []string{w.keys}
 	if slices.Contains(w.serves, byStatus) {
-		keys = append(keys, "r.status = s.status")
+		keys = append(keys, "r.status = l.status")
 	}
-	keys = append(keys, s.times()...)
-	than := "<"
-	if newer {
-		than = ">"
-	}
-	if from != nil {
-		keys = append(keys, "(r.created_at_ms, r.id) "+than+" ("+s.arg(from.CreatedAtMS)+", "+s.arg(from.ID)+")")
-	}
-	return strings.Join(keys, " AND ")
-}
-
-// order is that of the list.
-func order(newer bool) string {
-	direction := " DESC"
-	if newer {
-		direction = " ASC"
-	}
-	return "r.created_at_ms" + direction + ", r.id" + direction
+	return strings.Join(append(keys, s.times()...), " AND ")
 }
 
 // collect reads the rows of a statement.

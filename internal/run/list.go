@@ -97,23 +97,33 @@ type met struct {
 	Fits, Cut bool
 }
 
-// listSQL merges what the lanes of all walks meet first. A Run that more than one meets is one row.
+// listSQL merges what the lanes of all walks meet first. A Run that more than one walk meets is one row.
 func (s *statement) listSQL(walks []walk, from *pg.Cursor, newer bool, limit int) string {
-	var lanes []string
-	for _, w := range walks {
-		over := w.over
-		if slices.Contains(w.serves, byStatus) {
-			over += " CROSS JOIN unnest(" + s.arg(s.wanted()) + "::text[]) AS s(status)"
-		}
-		lanes = append(lanes, "SELECT c.* FROM "+over+" CROSS JOIN LATERAL ("+s.lane(w, len(walks), from, newer, limit)+") c")
+	o := order{newer}
+	if len(walks) == 1 && s.lanes(walks[0]) == 1 && len(s.unserved(walks[0])) == 0 {
+		return fmt.Sprintf("SELECT %s, true AS fits, false AS cut FROM %s CROSS JOIN LATERAL (SELECT * FROM runs r WHERE %s ORDER BY %s LIMIT %d) r ORDER BY %[4]s",
+			summaryColumns, s.over(walks[0]), s.keysOf(walks[0])+s.beyond(from, o), o, limit)
 	}
-	order := order(newer)
-	return fmt.Sprintf(`WITH page AS MATERIALIZED (
-    SELECT r.id, r.created_at_ms, bool_or(r.fits) AS fits, bool_or(r.cut) AS cut FROM (%s) r
-    GROUP BY r.created_at_ms, r.id ORDER BY %s LIMIT %d
-)
-SELECT %s, page.fits, page.cut FROM page JOIN runs r ON r.id = page.id ORDER BY %s`,
-		strings.Join(lanes, "\nUNION ALL\n"), order, limit, summaryColumns, order)
+	var seen []string
+	for _, w := range walks {
+		seen = append(seen, "("+s.seen(w, len(walks), from, o, limit)+")")
+	}
+	once := seen[0]
+	if len(walks) > 1 {
+		once = "(SELECT r.id, r.created_at_ms, bool_or(r.fits) AS fits, bool_or(r.cut) AS cut FROM (" +
+			strings.Join(seen, "\nUNION ALL\n") + ") r GROUP BY r.created_at_ms, r.id)"
+	}
+	return fmt.Sprintf(`WITH page AS MATERIALIZED (SELECT r.id, r.fits, r.cut FROM %s r ORDER BY %s LIMIT %d)
+SELECT %s, page.fits, page.cut FROM page JOIN runs r ON r.id = page.id ORDER BY %[2]s`, once, o, limit, summaryColumns)
+}
+
+// over is the relation of w's lanes.
+func (s *statement) over(w walk) string {
+	over := w.over
+	if slices.Contains(w.serves, byStatus) {
+		over += " CROSS JOIN " + column(s, "status", s.wanted())
+	}
+	return "(SELECT * FROM " + over + ") l"
 }
 
 // wanted are the statuses that a walk by status has lanes for.
@@ -124,24 +134,79 @@ func (s *statement) wanted() []Status {
 	return RunStatuses()
 }
 
-// lane selects the first Runs of one lane, and the last that it looked at if it looked at as many as it may.
-func (s *statement) lane(w walk, walks int, from *pg.Cursor, newer bool, limit int) string {
-	keys, rest, order := s.keysOf(w, from, newer), s.rest(w), order(newer)
-	if rest == "" {
-		return fmt.Sprintf("SELECT r.id, r.created_at_ms, true AS fits, false AS cut FROM runs r WHERE %s ORDER BY %s LIMIT %d", keys, order, limit)
+// lanes is how many lanes w has at most.
+func (s *statement) lanes(w walk) int {
+	if slices.Contains(w.serves, byStatus) {
+		return w.rows * len(s.wanted())
 	}
-	most := max(lookedAt/(walks*s.lanes(w)), limit)
-	return fmt.Sprintf(`SELECT x.id, x.created_at_ms, x.fits, x.nth = %[4]d AS cut FROM (
-        SELECT r.id, r.created_at_ms, %[2]s AS fits, row_number() OVER (ORDER BY %[3]s) AS nth
-        FROM runs r WHERE %[1]s ORDER BY %[3]s LIMIT %[4]d) x
-    WHERE x.fits OR x.nth = %[4]d LIMIT %[5]d`, keys, rest, order, most, limit)
+	return w.rows
 }
 
-// lanes is how many lanes w has, roughly.
-func (s *statement) lanes(w walk) int {
-	n := len(s.Projects) * max(w.each, 1)
-	if slices.Contains(w.serves, byStatus) {
-		n *= len(s.wanted())
+// beyond restricts a lane to what comes after a place in the list, if there is one.
+func (s *statement) beyond(from *pg.Cursor, o order) string {
+	if from == nil {
+		return ""
 	}
-	return n
+	return o.after(s.arg(from.CreatedAtMS), s.arg(from.ID))
+}
+
+// seen selects the first Runs that w meets, and where its lanes were cut.
+func (s *statement) seen(w walk, walks int, from *pg.Cursor, o order, limit int) string {
+	over, keys, rest := s.over(w), s.keysOf(w), s.rest(w)
+	if rest == "" {
+		return heads(over, keys, s.beyond(from, o), o, limit, headOf(limit, s.lanes(w)))
+	}
+	most := max(lookedAt/(walks*s.lanes(w)), limit)
+	return fmt.Sprintf(`SELECT c.* FROM %[6]s CROSS JOIN LATERAL (SELECT x.id, x.created_at_ms, x.fits, x.nth = %[4]d AS cut FROM (
+        SELECT r.id, r.created_at_ms, %[2]s AS fits, row_number() OVER (ORDER BY %[3]s) AS nth
+        FROM runs r WHERE %[1]s ORDER BY %[3]s LIMIT %[4]d) x
+    WHERE x.fits OR x.nth = %[4]d LIMIT %[5]d) c`, keys+s.beyond(from, o), rest, o, most, limit, over)
+}
+
+// headOf is how many Runs make the head of a lane: so many that half the lanes fill a page, and with few lanes more are
+// not entered twice than need be.
+func headOf(limit, lanes int) int { return min(max(2*limit/lanes, 3), limit) }
+
+// heads selects the first Runs of lanes of which all fit. Only the head of every lane is looked at: the last of the first
+// limit of all heads is a bound that no Run of the page is beyond, and a lane is walked on, as far as the bound, only if
+// all of its head comes before it.
+func heads(over, keys, beyond string, o order, limit, head int) string {
+	lane := "SELECT r.id, r.created_at_ms FROM runs r WHERE " + keys
+	return fmt.Sprintf(`WITH head AS MATERIALIZED (
+        SELECT l.*, r.id, r.created_at_ms, r.nth FROM %[1]s CROSS JOIN LATERAL (
+            SELECT r.*, row_number() OVER (ORDER BY %[4]s) AS nth FROM (%[2]s%[3]s ORDER BY %[4]s LIMIT %[6]d) r) r
+        ORDER BY %[4]s LIMIT %[5]d
+    ), bound AS MATERIALIZED (SELECT created_at_ms FROM head OFFSET %[5]d - 1)
+    SELECT id, created_at_ms, true AS fits, false AS cut FROM head
+    UNION ALL
+    SELECT r.*, true, false FROM head l CROSS JOIN LATERAL (
+        %[2]s%[7]s%[8]s ORDER BY %[4]s LIMIT %[5]d - %[6]d) r
+    WHERE l.nth = %[6]d`, over, lane, beyond, o, limit, head, o.after("l.created_at_ms", "l.id"), o.until("(SELECT created_at_ms FROM bound)"))
+}
+
+// order is that of a list: newest first, or the other way round.
+type order struct{ newer bool }
+
+func (o order) String() string {
+	if o.newer {
+		return "r.created_at_ms, r.id"
+	}
+	return "r.created_at_ms DESC, r.id DESC"
+}
+
+// after restricts to what comes after a place.
+func (o order) after(createdAtMS, id string) string {
+	than := "<"
+	if o.newer {
+		than = ">"
+	}
+	return " AND (r.created_at_ms, r.id) " + than + " (" + createdAtMS + ", " + id + ")"
+}
+
+// until restricts to what does not come after the Runs of a time, which may be NULL.
+func (o order) until(createdAtMS string) string {
+	if o.newer {
+		return " AND r.created_at_ms <= coalesce(" + createdAtMS + ", 9223372036854775807)"
+	}
+	return " AND r.created_at_ms >= coalesce(" + createdAtMS + ", 0)"
 }

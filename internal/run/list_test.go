@@ -148,6 +148,37 @@ func TestPagesOfEveryFilterAreTheList(t *testing.T) {
 	})
 }
 
+// Where the heads of the lanes end at one instant, the ids say which Runs are on the page: here all of a lane's come before
+// the other's, though the other's head is of the same instant.
+func TestPagesOfOneInstant(t *testing.T) {
+	d := pgtest.New(t)
+	runtest.Publish(t, d, manifest)
+	q, super := d.Pool(t, migrations.RoleConsole), d.Super(t)
+	now := runtest.Clock(t, q)
+	runtest.Admit(t, d, "ops", "hourly", now, now)
+	runtest.Admit(t, d, "growth", "daily", now, now)
+	pgtest.Force(t, super, `INSERT INTO runs (id, project_id, task_id, task_revision, task_name, task_snapshot_ref, trigger_id, trigger_revision,
+			trigger_content_digest, scheduled_for_ms, trigger_type, execution_origin, status, idempotency_key, created_at_ms, queued_at_ms)
+		SELECT lpad(to_hex(CASE project_id WHEN 'ops' THEN n ELSE 100 + n END), 32, '0')::uuid, project_id, task_id, task_revision, task_name, task_snapshot_ref,
+			trigger_id, trigger_revision, trigger_content_digest, n, 'cron', 'scheduled', 'queued', 'ql3:cron:v1:' || trigger_id || ':' || trigger_revision || ':' || n, $1, $1
+		FROM runs, generate_series(1, 20) n`, now-hour)
+	f := run.Filter{Projects: []string{"growth", "ops"}}
+	whole, err := run.List(t.Context(), q, f, nil, run.MaxPage)
+	if err != nil || len(whole.Runs) != 42 {
+		t.Fatalf("List() = %d Runs, %v, want 42", len(whole.Runs), err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 20).Draw(t, "n")
+		forwards, last := pages(t, q, f, n)
+		if diff := cmp.Diff(ids(whole.Runs), forwards); diff != "" {
+			t.Errorf("pages of %d (-whole +pages)\n%s", n, diff)
+		}
+		if diff := cmp.Diff(ids(whole.Runs), backwards(t, q, f, last, n)); diff != "" {
+			t.Errorf("pages of %d from the end (-whole +pages)\n%s", n, diff)
+		}
+	})
+}
+
 func pages(t *rapid.T, q pg.Querier, f run.Filter, n int) (list []uuid.UUID, last run.Page) {
 	var after *pg.Cursor
 	for {
