@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/migrations"
