@@ -23,7 +23,7 @@ func TestWalks(t *testing.T) {
 	}
 	t.Run("provider that fails", func(t *testing.T) { goAll(t, w.own(t, ""), failureWalks) })
 	t.Run("development instance", func(t *testing.T) { walkDevelopment(t, w) })
-	t.Run("live", func(t *testing.T) { goAll(t, w.own(t, ""), liveWalks, stillWalks, handWalks) })
+	t.Run("live", func(t *testing.T) { goAll(t, w.own(t, ""), liveWalks, stillWalks, zoneWalks, handWalks) })
 	t.Run("pages", func(t *testing.T) { walkPages(t, w) })
 	t.Run("retry", func(t *testing.T) { walkRetry(t, w) })
 }

@@ -118,13 +118,13 @@ func (r accountRange) between(q url.Values, nowMS int64) (_ accountRange, err er
 	if r.fromMS == 0 {
 		r.fromMS = r.toMS - 24*time.Hour.Milliseconds()
 	}
-	switch horizon := nowMS - scheduler.AccountHorizon.Milliseconds(); {
+	switch {
 	case r.fromMS > nowMS:
 		return r, badField("from", text.Of("The range begins after now. The account says what became of the past; what is to come is on the Schedule's page."))
 	case r.toMS < r.fromMS:
 		return r, badField("to", text.Of("The range ends before it begins: to is earlier than from."))
-	case r.toMS < horizon:
-		return r, badField("to", text.Of("The account is kept for 90 days, now since %s. The range ends before that.", instant(horizon, nowMS).Text))
+	case r.toMS < nowMS-scheduler.AccountHorizon.Milliseconds():
+		return r, badField("to", text.Of("The account is kept for 90 days. The range ends before that."))
 	}
 	return r, nil
 }

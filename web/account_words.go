@@ -185,15 +185,14 @@ func (w *accountWords) unfold(row *templates.AccountRow, instants []scheduler.In
 	for _, i := range instants[:shown] {
 		e := templates.Each{At: instant(i.AtMS, w.nowMS), Anchor: instantAnchor(i.AtMS)}
 		w.anchors[i.AtMS] = true
-		e.At.Text = strings.TrimSuffix(e.At.Text, " UTC") // the summary says so
 		if i.RunID != nil {
 			e.Run.URL, e.Status = w.server.links.run(*i.RunID), runStatuses[run.Status(i.RunStatus)]
 		}
 		row.Each = append(row.Each, e)
 	}
-	row.EachOf = text.Of("each of them, UTC")
+	row.EachOf = text.Of("each of them")
 	if shown < len(instants) {
-		row.EachOf = text.Of("the newest %s of them, UTC", shown)
+		row.EachOf = text.Of("the newest %s of them", shown)
 	}
 	if instants[0].Verdict == scheduler.WasAdmitted {
 		row.Runs = templates.Link{Text: text.Of("these Runs"), URL: w.server.links.runs("project", w.d.ProjectID, "trigger", w.d.TriggerID,

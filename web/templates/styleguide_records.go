@@ -21,7 +21,7 @@ var sampleAccount = []AccountRow{
 	{Anchor: "at-2", Local: []text.Text{text.Data("2026-11-29 Sun 02:30:00 CEST")}, First: sampleAt("01:30:00", "", ""), Verdict: sampleStatus("skipped", "hourglass", "warn"),
 		Why: text.Data("It was 6 min late when a replica looked, and too late to run."), Mark: text.Data("this local time comes twice that day")},
 	{Local: []text.Text{text.Data("2026-11-29 Sun 01:00:00 –"), text.Data("02:00:00 CET")}, First: sampleAt("00:00:00", "", ""), Last: sampleAt("01:00:00", "", ""), Count: text.Data("61 instants"), Verdict: sampleAdmitted,
-		Why: text.Data("Became a Run, 0 ms to 89 ms late: 60 succeeded, 1 failed."), Runs: Link{Text: text.Data("these Runs"), URL: "#account-sample"}, EachOf: text.Data("the newest 2 of them, UTC"),
+		Why: text.Data("Became a Run, 0 ms to 89 ms late: 60 succeeded, 1 failed."), Runs: Link{Text: text.Data("these Runs"), URL: "#account-sample"}, EachOf: text.Data("the newest 2 of them"),
 		Each: []Each{{At: sampleAt("01:00:00", "", ""), Anchor: "at-3", Run: Link{URL: "#account-sample"}, Status: sampleFailed}, {At: sampleAt("00:59:00", "", ""), Anchor: "at-4", Run: Link{URL: "#account-sample"}, Status: sampleOK}}},
 	{Anchor: "at-5", First: sampleAt("00:30:00", "", ""), Verdict: sampleStatus("archived", "pause", "idle"), Why: text.Data("Nothing is admitted in an archived Project."), Archived: sampleSpells[0]},
 	{Anchor: "at-6", Loud: true, First: sampleAt("00:15:00", "", ""), Verdict: sampleStatus("UNACCOUNTED", "triangle", "bad"), Why: text.Data("It should have been decided, but nothing is recorded of this instant.")},

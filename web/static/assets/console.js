@@ -9,6 +9,17 @@
   const zone = new Intl.DateTimeFormat('en', { timeZoneName: 'shortOffset' });
   const zoneOf = (date) => zone.formatToParts(date).find((p) => p.type === 'timeZoneName').value.replace('GMT', 'UTC').replace(/\+0$/, '');
   const local = (date) => clock.format(date).replace(', ', ' ') + ' ' + zoneOf(date);
+  // A sentence, a drawing and its title cannot hold a time of their own: they say it in UTC, marked with data-times. A time of day is
+  // the nearest one.
+  const written = /(?:(\d{4}-\d\d-\d\d) )?(\d\d:\d\d)(:\d\d)? UTC/g;
+  const nearest = (minute) => {
+    const date = new Date(new Date().toISOString().slice(0, 11) + minute + 'Z');
+    return new Date(date.getTime() + 86400000 * Math.round((Date.now() - date) / 86400000));
+  };
+  const own = (text) => text.replace(written, (_, day, minute, second = '') => {
+    const date = day ? new Date(day + 'T' + minute + second + 'Z') : nearest(minute);
+    return day ? local(date) : local(date).slice(11, 16) + ' ' + zoneOf(date);
+  });
   const words = document.getElementById('words').dataset;
   const say = (message, word) => message.replace('%s', word);
 
@@ -41,6 +52,10 @@
       if (Number.isNaN(date.getTime()) || el.title) continue;
       el.title = el.textContent;
       el.textContent = local(date);
+    }
+    for (const el of all('[data-times]', root)) {
+      if (el.ariaLabel) el.ariaLabel = own(el.ariaLabel);
+      else for (const node of el.childNodes) if (node.nodeType === Node.TEXT_NODE) node.data = own(node.data);
     }
     for (const el of all('[data-viewer-zone]', root)) {
       const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
