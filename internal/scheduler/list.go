@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -50,10 +51,7 @@ type walk struct {
 	states []State
 }
 
-const (
-	cursorSQL = "coalesce(s.next_fire_at_ms, -1)"
-	nowSQL    = "(SELECT ms FROM clock)"
-)
+const cursorSQL = "coalesce(s.next_fire_at_ms, -1)"
 
 // walks lists the walks that together meet every Schedule. The first that meets a state comes before those that do not.
 var walks = []walk{
@@ -62,12 +60,15 @@ var walks = []walk{
 	{keys: "NOT s.enabled", sort: strconv.Itoa(noNext), judged: true, states: []State{Paused, Disabled}},
 }
 
-// blockedWalk has an index of its own.
-var blockedWalk = walk{keys: "s.enabled AND s.blocked_reason IS NOT NULL", sort: cursorSQL, states: []State{Blocked}}
+// ownWalks are those of the states that have an index of their own.
+var ownWalks = map[State]walk{
+	Blocked: {keys: "s.enabled AND s.blocked_reason IS NOT NULL", sort: cursorSQL, states: []State{Blocked}},
+	Paused:  {keys: "s.pause_id IS NOT NULL", sort: strconv.Itoa(noNext), states: []State{Paused}},
+}
 
 func walksOf(state State) []walk {
-	if state == Blocked {
-		return []walk{blockedWalk}
+	if w, ok := ownWalks[state]; ok {
+		return []walk{w}
 	}
 	return slices.DeleteFunc(slices.Clone(walks), func(w walk) bool { return state != "" && !slices.Contains(w.states, state) })
 }
@@ -174,30 +175,60 @@ func (s *statement) metSQL(after *Cursor, limit int) string {
 // lanes selects the first Schedules that w meets in each Project, and the last looked at if no more may be.
 func (s *statement) lanes(w walk, after *Cursor, limit int) string {
 	projects := "unnest(" + s.arg(s.Projects) + "::text[]) AS p(id)"
-	over, keys := projects, w.keys
+	over, beyond := projects, ""
 	if after != nil {
 		// Within one Project, after a place is after its instant or, at that instant, after its Trigger: a row comparison
 		// that the index knows. Which of the two comes first between Projects is the database's to say.
 		at, project, trigger := s.arg(after.NextMS), s.arg(after.ProjectID), s.arg(after.TriggerID)
 		over = fmt.Sprintf(`(SELECT id, CASE WHEN id < %[3]s THEN %[2]s::bigint + 1 ELSE %[2]s::bigint END AS at,
         CASE WHEN id = %[3]s THEN %[4]s::text ELSE '' END AS trigger FROM %[1]s) p`, projects, at, project, trigger)
-		keys += w.beyond()
+		beyond = w.after("p.at", "p.trigger")
 	}
-	fits, most := s.fits(w), s.most(w, limit)
+	lane := fmt.Sprintf("SELECT s.project_id, s.trigger_id, %s::bigint AS sort FROM trigger_schedules s WHERE s.project_id = p.id AND %s", w.sort, w.keys)
+	fits := s.fits(w)
+	if fits == "" {
+		return w.heads(over, lane, beyond, limit, headOf(limit, len(s.Projects)))
+	}
 	return fmt.Sprintf(`SELECT c.* FROM %[1]s CROSS JOIN LATERAL (
         SELECT x.project_id, x.trigger_id, x.sort, x.fits, x.nth = %[6]d AS cut FROM (
-            SELECT s.project_id, s.trigger_id, %[3]s AS sort, %[4]s AS fits, row_number() OVER (ORDER BY %[5]s) AS nth
-            FROM trigger_schedules s CROSS JOIN clock WHERE s.project_id = p.id AND %[2]s ORDER BY %[5]s LIMIT %[6]d) x
-        WHERE x.fits OR x.nth = %[6]d LIMIT %[7]d) c`, over, keys, w.sort+"::bigint", fits, w.order(), most, limit)
+            SELECT s.project_id, s.trigger_id, %[3]s::bigint AS sort, %[4]s AS fits, row_number() OVER (ORDER BY %[5]s) AS nth
+            FROM trigger_schedules s WHERE s.project_id = p.id AND %[2]s ORDER BY %[5]s LIMIT %[6]d) x
+        WHERE x.fits OR x.nth = %[6]d LIMIT %[7]d) c`, over, w.keys+beyond, w.sort, fits, w.order(), s.most(w, limit), limit)
 }
 
-// beyond restricts a lane to what comes after p.at and p.trigger.
-func (w walk) beyond() string {
+// headOf is how many Schedules make the head of a lane: so many that half the lanes fill a page.
+func headOf(limit, lanes int) int { return min(max(2*limit/max(lanes, 1), 3), limit) }
+
+// heads selects the first Schedules of lanes of which all fit. Of many lanes only the heads are looked at: the last of the
+// first limit of all heads is a bound that none of the page is beyond, and a lane is walked on, as far as the bound, only if
+// all of its head comes before it.
+func (w walk) heads(over, lane, beyond string, limit, head int) string {
+	if head == limit {
+		return fmt.Sprintf("SELECT c.*, true AS fits, false AS cut FROM %s CROSS JOIN LATERAL (%s ORDER BY %s LIMIT %d) c", over, lane+beyond, w.order(), limit)
+	}
+	until := ""
 	if w.sort == cursorSQL {
-		return " AND (" + cursorSQL + ", s.trigger_id) > (p.at, p.trigger)"
+		until = fmt.Sprintf(" AND %s <= coalesce((SELECT sort FROM bound), %d)", cursorSQL, noNext)
+	}
+	return fmt.Sprintf(`WITH head AS MATERIALIZED (
+        SELECT p.id, c.* FROM %[1]s CROSS JOIN LATERAL (
+            SELECT c.*, row_number() OVER (ORDER BY c.sort, c.trigger_id) AS nth FROM (%[2]s%[3]s ORDER BY %[4]s LIMIT %[6]d) c) c
+        ORDER BY c.sort, c.project_id, c.trigger_id LIMIT %[5]d
+    ), bound AS MATERIALIZED (SELECT sort FROM head OFFSET %[5]d - 1)
+    SELECT project_id, trigger_id, sort, true AS fits, false AS cut FROM head
+    UNION ALL
+    SELECT c.*, true, false FROM head p CROSS JOIN LATERAL (
+        %[2]s%[7]s%[8]s ORDER BY %[4]s LIMIT %[5]d - %[6]d) c
+    WHERE p.nth = %[6]d`, over, lane, beyond, w.order(), limit, head, w.after("p.sort", "p.trigger_id"), until)
+}
+
+// after restricts a lane to what comes after an instant and, at that, after a Trigger.
+func (w walk) after(at, trigger string) string {
+	if w.sort == cursorSQL {
+		return fmt.Sprintf(" AND (%s, s.trigger_id) > (%s, %s)", cursorSQL, at, trigger)
 	}
 	// All of them are at one instant, which is no column of the index.
-	return fmt.Sprintf(" AND p.at <= %[1]s AND s.trigger_id > CASE WHEN p.at < %[1]s THEN '' ELSE p.trigger END", w.sort)
+	return fmt.Sprintf(" AND %[2]s <= %[1]s AND s.trigger_id > CASE WHEN %[2]s < %[1]s THEN '' ELSE %[3]s END", w.sort, at, trigger)
 }
 
 func (w walk) order() string {
@@ -207,9 +238,9 @@ func (w walk) order() string {
 	return "s.trigger_id"
 }
 
-// fits is what the filter asks for beyond what w's index restricts to.
+// fits is what the filter asks for beyond what w's index restricts to, or "".
 func (s *statement) fits(w walk) string {
-	fits := []string{"true"}
+	var fits []string
 	if s.State != "" && w.judged {
 		fits = append(fits, stateSQL+" = "+s.arg(s.State))
 	}
@@ -296,8 +327,8 @@ func (s *statement) countSQL() string {
 	var lanes []string
 	for i, w := range walks {
 		lanes = append(lanes, fmt.Sprintf(`(SELECT %d AS walk, c.state, c.fits FROM unnest(%s::text[]) AS p(id) CROSS JOIN LATERAL (
-        SELECT %s AS state, %s AS fits FROM trigger_schedules s CROSS JOIN clock WHERE s.project_id = p.id AND %s LIMIT %d) c LIMIT %[6]d)`,
-			i, s.arg(s.Projects), stateSQL, s.fits(w), w.keys, run.CountCap+1))
+        SELECT %s AS state, %s AS fits FROM trigger_schedules s WHERE s.project_id = p.id AND %s LIMIT %d) c LIMIT %[6]d)`,
+			i, s.arg(s.Projects), stateSQL, cmp.Or(s.fits(w), "true"), w.keys, run.CountCap+1))
 	}
 	if len(s.found.Tasks) > 0 {
 		lanes = append(lanes, fmt.Sprintf(`(SELECT %d, s.state, true FROM (%s) s WHERE strpos(s.trigger_id, %s) = 0)`, len(walks), s.ofTasks(), s.arg(s.Text)))

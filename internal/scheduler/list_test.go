@@ -71,6 +71,24 @@ func TestPagesOfSchedulesAreTheList(t *testing.T) {
 	})
 }
 
+// One Project's Schedules come before another's, among a third's that are all of one instant, and as many are disabled: of
+// which lane a page is made, and how far, differs from page to page.
+func TestPagesOfUnevenProjectsAreTheList(t *testing.T) {
+	d := pgtest.New(t)
+	projects := manyTriggers(t, d, 20)
+	super, q := d.Super(t), d.Pool(t, migrations.RoleConsole)
+	pgtest.Force(t, super, `UPDATE trigger_schedules SET enabled = n < 10, next_fire_at_ms = $1::bigint + CASE project_id WHEN 'ab' THEN n WHEN 'a-b' THEN 5 ELSE 5 + n END
+		FROM (SELECT project_id AS p, trigger_id AS t, right(trigger_id, 2)::int AS n FROM trigger_schedules) x WHERE project_id = p AND trigger_id = t`,
+		runtest.Clock(t, super)+100_000_000)
+	want := pgtest.Texts(t, super, `SELECT project_id, trigger_id FROM trigger_schedules
+		ORDER BY CASE WHEN enabled THEN next_fire_at_ms ELSE 9007199254740991 END, project_id, trigger_id`)
+	for n := 1; n <= 40; n++ {
+		if diff := cmp.Diff(want, schedulePages(t, q, scheduler.Filter{Projects: projects}, n)); diff != "" {
+			t.Errorf("List() in pages of %d (-want +got)\n%s", n, diff)
+		}
+	}
+}
+
 func inProjects(schedule string, projects []string) bool {
 	return slices.ContainsFunc(projects, func(p string) bool { return strings.HasPrefix(schedule, "("+p+",") })
 }

@@ -35,9 +35,12 @@ const (
 // States lists every State, what needs a look first.
 func States() []State { return []State{Blocked, Due, Paused, Claimed, Waiting, NeverRun, Disabled} }
 
-// stateSQL is a Schedule's State; s is trigger_schedules and clock.ms the database clock.
+// nowSQL is the reading of the database clock with which a statement begins.
+const nowSQL = "(SELECT ms FROM clock)"
+
+// stateSQL is a Schedule's State; s is trigger_schedules.
 const stateSQL = `CASE WHEN s.pause_id IS NOT NULL THEN 'paused' WHEN NOT s.enabled THEN 'disabled' WHEN s.blocked_reason IS NOT NULL THEN 'blocked'
-    WHEN s.claim_expires_at_ms > clock.ms THEN 'claimed' WHEN coalesce(s.next_fire_at_ms, -1) <= clock.ms THEN 'due'
+    WHEN s.claim_expires_at_ms > ` + nowSQL + ` THEN 'claimed' WHEN coalesce(s.next_fire_at_ms, -1) <= ` + nowSQL + ` THEN 'due'
     WHEN s.last_scheduled_at_ms IS NULL THEN 'never_run' ELSE 'waiting' END`
 
 // Summary is a Schedule as a list shows it. Times are UTC milliseconds of the database clock.
@@ -93,7 +96,7 @@ const summaryColumns = `s.project_id, s.trigger_id, s.trigger_revision, s.state,
 
 // judged is every Schedule with its state; it needs clock.
 const judged = `SELECT s.*, ` + stateSQL + ` AS state, CASE WHEN s.enabled THEN coalesce(s.next_fire_at_ms, -1) ELSE 9007199254740991 END AS sort
-    FROM trigger_schedules s CROSS JOIN clock`
+    FROM trigger_schedules s`
 
 // alongside is what a summary says besides the Schedule itself.
 const alongside = `LEFT JOIN LATERAL (SELECT r.id, r.status FROM runs r
@@ -113,7 +116,7 @@ func PausedAmong(ctx context.Context, q pg.Querier, triggers []search.Trigger) (
 		projects, ids = append(projects, t.ProjectID), append(ids, t.ID)
 	}
 	rows, err := q.Query(ctx, `
-		SELECT DISTINCT s.project_id, s.trigger_id FROM unnest($1::text[], $2::text[]) AS t(project, trigger)
+		SELECT s.project_id, s.trigger_id FROM unnest($1::text[], $2::text[]) AS t(project, trigger)
 		JOIN trigger_schedules s ON s.project_id = t.project AND s.trigger_id = t.trigger WHERE s.pause_id IS NOT NULL`, projects, ids)
 	if err != nil {
 		return nil, err

@@ -114,24 +114,23 @@ WHERE strpos(h.word, $2) > 0` + best + `h.id LIMIT $4`
 
 // The one that is named whole is looked up by itself: it may lie beyond those that are looked at.
 const tasksSQL = `
-WITH heads AS MATERIALIZED (
-    SELECT t.* FROM unnest($1::text[]) AS p(id) JOIN task_definitions t ON t.project_id = p.id AND t.task_id = $2
-    UNION
-    (SELECT t.* FROM unnest($1::text[]) AS p(id) CROSS JOIN LATERAL (
-        SELECT * FROM task_definitions t WHERE t.project_id = p.id ORDER BY t.task_id LIMIT $3) t LIMIT $3)
-)
 SELECT h.project_id, h.task_id, h.name FROM (
-    SELECT heads.project_id, heads.task_id, r.name, CASE WHEN strpos(heads.task_id, $2) > 0 THEN heads.task_id ELSE lower(r.name) END AS word
-    FROM heads JOIN task_definition_revisions r ON r.project_id = heads.project_id AND r.task_id = heads.task_id AND r.revision = heads.current_revision) h
+    SELECT t.project_id, t.task_id, r.name, CASE WHEN strpos(t.task_id, $2) > 0 THEN t.task_id ELSE lower(r.name) END AS word FROM (
+        SELECT t.project_id, t.task_id, t.current_revision FROM unnest($1::text[]) AS p(id) JOIN task_definitions t ON t.project_id = p.id AND t.task_id = $2
+        UNION ALL
+        SELECT * FROM (SELECT t.* FROM unnest($1::text[]) AS p(id) CROSS JOIN LATERAL (
+            SELECT t.project_id, t.task_id, t.current_revision FROM task_definitions t WHERE t.project_id = p.id ORDER BY t.task_id LIMIT $3) t LIMIT $3) t
+        WHERE t.task_id <> $2) t
+    JOIN task_definition_revisions r ON r.project_id = t.project_id AND r.task_id = t.task_id AND r.revision = t.current_revision) h
 WHERE strpos(h.word, $2) > 0` + best + `h.project_id, h.task_id LIMIT $4`
 
 const triggersSQL = `
 SELECT h.project_id, h.word FROM (
     SELECT t.project_id, t.trigger_id AS word FROM unnest($1::text[]) AS p(id) JOIN triggers t ON t.project_id = p.id AND t.trigger_id = $2
-    UNION
-    (SELECT t.project_id, t.trigger_id FROM unnest($1::text[]) AS p(id) CROSS JOIN LATERAL (
-        SELECT * FROM triggers t WHERE t.project_id = p.id ORDER BY t.trigger_id LIMIT $3) t LIMIT $3)) h
-WHERE strpos(h.word, $2) > 0` + best + `h.project_id LIMIT $4`
+    UNION ALL
+    SELECT * FROM (SELECT t.* FROM unnest($1::text[]) AS p(id) CROSS JOIN LATERAL (
+        SELECT t.project_id, t.trigger_id FROM triggers t WHERE t.project_id = p.id ORDER BY t.trigger_id LIMIT $3) t LIMIT $3) t
+    WHERE strpos(t.trigger_id, $2) > 0 AND t.trigger_id <> $2) h` + best + `h.project_id LIMIT $4`
 
 // usersSQL looks for the retries of few enough that all their Projects can be asked.
 const usersSQL = `
