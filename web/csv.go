@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -64,11 +65,21 @@ func writeCSV(c echo.Context, rows iter.Seq2[[]string, error]) error {
 			if err := rc.SetWriteDeadline(time.Now().Add(exportFlush)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 				return err
 			}
-			w.Flush()
+			if err := flushed(w); err != nil {
+				return err
+			}
 		}
 	}
+	return flushed(w)
+}
+
+// flushed hands w's rows to the reader. One who has left, or takes nothing any more, is no failure of the console's.
+func flushed(w *csv.Writer) error {
 	w.Flush()
-	return w.Error()
+	if err := w.Error(); err != nil {
+		return fmt.Errorf("the reader of an export left: %w: %w", context.Canceled, err)
+	}
+	return nil
 }
 
 // harmless keeps a spreadsheet from taking a cell for a formula: one that begins like it gets an apostrophe before it. One

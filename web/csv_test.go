@@ -1,12 +1,14 @@
 package web
 
 import (
+	"context"
 	"encoding/csv"
 	"errors"
 	"iter"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -83,6 +85,27 @@ func TestCSVIsTheWholeList(t *testing.T) {
 	grant(t, w.Database, stranger, policy.Viewer, "growth")
 	if rows := readCSV(t, get(t, stranger.as(New(c)), "/runs.csv")); len(rows) != 1 {
 		t.Errorf("the export of somebody who sees another Project has %d Runs", len(rows)-1)
+	}
+}
+
+// deaf is a reader who has left.
+type deaf struct{ *httptest.ResponseRecorder }
+
+func (deaf) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+// A reader who leaves is no failure, and nothing more is read for them.
+func TestCSVOfAReaderWhoLeft(t *testing.T) {
+	c := echo.New().NewContext(httptest.NewRequest(http.MethodGet, "/runs.csv", nil), deaf{httptest.NewRecorder()})
+	read := 0
+	err := writeCSV(c, func(yield func([]string, error) bool) {
+		for read < 10*exportPage {
+			if read++; !yield([]string{"a"}, nil) {
+				return
+			}
+		}
+	})
+	if !errors.Is(err, context.Canceled) || read > exportPage {
+		t.Errorf("writeCSV() = %v after %d rows, want context.Canceled after %d", err, read, exportPage)
 	}
 }
 
