@@ -136,6 +136,7 @@ func (p *Provider) Handler() http.Handler {
 	mux.Handle("POST /sign-out", form(p.signOut))
 	mux.HandleFunc("GET /signed-out", p.signedOut)
 	mux.HandleFunc("GET /style.css", asset("style.css", "text/css; charset=utf-8"))
+	mux.HandleFunc("GET /icon.svg", asset("icon.svg", "image/svg+xml"))
 	mux.HandleFunc("GET /passkey.js", asset("passkey.js", "text/javascript; charset=utf-8"))
 	return p.guard(mux)
 }

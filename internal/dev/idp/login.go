@@ -32,12 +32,28 @@ func (p *Provider) showLogin(w http.ResponseWriter, r *http.Request) {
 	p.goOn(w, r, asked, err)
 }
 
+// after answers a form by leading to the login page, which says what was wrong with it or goes on: a page of its own would
+// ask to be sent again whenever it is reloaded.
+func (p *Provider) after(w http.ResponseWriter, r *http.Request, asked request, err error) {
+	var wrong mistake
+	if err != nil && !errors.As(err, &wrong) {
+		p.fail(w, r, err)
+		return
+	}
+	asked, err = p.store.change(asked.id, func(asked *request) error {
+		asked.wrong = string(wrong)
+		return nil
+	})
+	if err != nil {
+		p.fail(w, r, err)
+		return
+	}
+	http.Redirect(w, r, "/login?id="+url.QueryEscape(asked.id), http.StatusSeeOther)
+}
+
 // goOn shows what is still to be proved or, when nothing is, ends the sign-in and sends the browser back.
 func (p *Provider) goOn(w http.ResponseWriter, r *http.Request, asked request, err error) {
-	var wrong mistake
 	switch {
-	case errors.As(err, &wrong):
-		p.showForm(w, asked, string(wrong), http.StatusUnprocessableEntity)
 	case err != nil:
 		p.fail(w, r, err)
 	case asked.Done():
@@ -45,7 +61,7 @@ func (p *Provider) goOn(w http.ResponseWriter, r *http.Request, asked request, e
 	case asked.satisfied():
 		p.finish(w, r, asked)
 	default:
-		p.showForm(w, asked, "", http.StatusOK)
+		p.showForm(w, asked)
 	}
 }
 
@@ -133,7 +149,7 @@ func (p *Provider) password(w http.ResponseWriter, r *http.Request) {
 		asked.done.Password = true
 		return nil
 	})
-	p.goOn(w, r, asked, err)
+	p.after(w, r, asked, err)
 }
 
 // code checks a one-time code as the second factor.
@@ -153,7 +169,7 @@ func (p *Provider) code(w http.ResponseWriter, r *http.Request) {
 		}
 		return err
 	})
-	p.goOn(w, r, asked, err)
+	p.after(w, r, asked, err)
 }
 
 // spendCode accepts the code of the present step or of its neighbours (RFC 6238), each once, and none older than one
@@ -182,7 +198,7 @@ func (p *Provider) enough(w http.ResponseWriter, r *http.Request) {
 		}
 		return nil
 	})
-	p.goOn(w, r, asked, err)
+	p.after(w, r, asked, err)
 }
 
 // other begins again with the choice of an account.
@@ -191,7 +207,7 @@ func (p *Provider) other(w http.ResponseWriter, r *http.Request) {
 		asked.account, asked.done = nil, factors{}
 		return nil
 	})
-	p.goOn(w, r, asked, err)
+	p.after(w, r, asked, err)
 }
 
 // cancel tells the client that the person does not want to.
@@ -206,8 +222,8 @@ func (p *Provider) cancel(w http.ResponseWriter, r *http.Request) {
 }
 
 // showForm shows the step that is due, with a sentence about what was wrong with the last attempt.
-func (p *Provider) showForm(w http.ResponseWriter, asked request, wrong string, status int) {
-	form := loginForm{ID: asked.id, Client: asked.in.ClientID, Wrong: wrong, Passkeys: p.passkeys != nil,
+func (p *Provider) showForm(w http.ResponseWriter, asked request) {
+	form := loginForm{ID: asked.id, Client: asked.in.ClientID, Wrong: asked.wrong, Passkeys: p.passkeys != nil,
 		Code: asked.demand.level < hardware, MayStop: len(asked.demand.essential) == 0}
 	chosen := asked.account
 	if chosen == nil {
@@ -221,7 +237,7 @@ func (p *Provider) showForm(w http.ResponseWriter, asked request, wrong string, 
 	if asked.done.level() != nothing {
 		shown.Title, shown.Name = "Second factor", "second"
 	}
-	p.show(w, status, shown)
+	p.show(w, http.StatusOK, shown)
 }
 
 // cookie returns the session's cookie of the browser, or nothing.

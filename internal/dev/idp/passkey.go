@@ -83,7 +83,7 @@ func (p *Provider) passkey(w http.ResponseWriter, r *http.Request) {
 		}
 		return p.store.keepPasskey(asked.account, *used)
 	})
-	p.goOn(w, r, asked, err)
+	p.after(w, r, asked, err)
 }
 
 // keepPasskey writes down a new passkey, or the present state of a known one. The caller holds the mutex.

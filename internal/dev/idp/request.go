@@ -23,6 +23,7 @@ type request struct {
 	account    *account
 	done       factors
 	wrongCodes int
+	wrong      string // with what was sent last
 	ceremony   *webauthn.SessionData
 
 	// What came of it.

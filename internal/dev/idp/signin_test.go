@@ -157,7 +157,7 @@ func TestWrongPassword(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		try := w.ask(nil)
 		try.submit("/login", url.Values{"username": {"owner"}, "password": {w.account("viewer").Password}})
-		if try.status != http.StatusUnprocessableEntity || !strings.Contains(try.page, "That is not the password of owner.") ||
+		if try.status != http.StatusOK || !strings.Contains(try.page, "That is not the password of owner.") ||
 			!strings.Contains(try.page, `value="owner" selected`) {
 			t.Errorf("wrong password: %d\n%s", try.status, try.page)
 		}
@@ -168,6 +168,36 @@ func TestWrongPassword(t *testing.T) {
 		try.signIn("owner")
 		if got := try.redeem(); got.Subject != "dev-owner" {
 			t.Errorf("then the right one: %+v", got)
+		}
+	})
+}
+
+// A form is answered by a redirection, whatever came of it: reloading what it led to sends nothing again.
+func TestFormsRedirect(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		steps := []struct {
+			name, path string
+			fields     url.Values
+			shows      string // after a reload
+		}{
+			{"a wrong password", "/login", url.Values{"username": {"owner"}, "password": {"nonsense"}}, "That is not the password of owner."},
+			{"the right one", "/login", url.Values{"username": {"owner"}, "password": {w.account("owner").Password}}, "One-time code"},
+			{"a wrong code", "/login/code", url.Values{"code": {"0"}}, "That is not the present code of owner."},
+			{"the way back", "/login/other", nil, `name="password"`},
+		}
+		try := w.ask(url.Values{"acr_values": {ACRMultiFactor}})
+		for _, s := range steps {
+			try.submit(s.path, s.fields)
+			if try.method != http.MethodGet {
+				t.Errorf("%s is answered by the page of a %s", s.name, try.method)
+			}
+			answer, err := try.browser.Get(try.at.String())
+			if try.see(answer, err); !strings.Contains(try.page, s.shows) {
+				t.Errorf("%s, and a reload, show no %q:\n%s", s.name, s.shows, try.page)
+			}
+		}
+		if strings.Contains(try.page, `role="alert" id="wrong"`) {
+			t.Errorf("a mistake is still there after the next form:\n%s", try.page)
 		}
 	})
 }

@@ -135,6 +135,7 @@ type try struct {
 	config          oauth2.Config
 	page            string // what the browser shows
 	status          int
+	method          string // of the request that the page answers
 	at              *url.URL
 }
 
@@ -173,7 +174,7 @@ func (t *try) see(answer *http.Response, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.page, t.status, t.at = string(body), answer.StatusCode, answer.Request.URL
+	t.page, t.status, t.at, t.method = string(body), answer.StatusCode, answer.Request.URL, answer.Request.Method
 }
 
 var hiddenID = regexp.MustCompile(`name="id" value="([^"]+)"`)
