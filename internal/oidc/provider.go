@@ -89,9 +89,9 @@ func (p *Provider) logChange(ctx context.Context, before, after error, wait time
 	switch {
 	case ctx.Err() != nil:
 	case after != nil && (before == nil || before.Error() != after.Error()):
-		p.log.WarnContext(ctx, "identity provider unavailable", "issuer", p.config.Issuer, "err", shorten(after.Error(), 300), "again_in", wait)
+		p.log.WarnContext(ctx, "identity provider unavailable", "issuer", p.config.Issuer, "client", p.config.ClientID, "err", shorten(after.Error(), 300), "again_in", wait)
 	case after == nil && before != nil:
-		p.log.InfoContext(ctx, "identity provider discovered", "issuer", p.config.Issuer)
+		p.log.InfoContext(ctx, "identity provider discovered", "issuer", p.config.Issuer, "client", p.config.ClientID)
 	}
 }
 
