@@ -81,7 +81,7 @@ func describeReplica(r scheduler.Running) string {
 	if r.Schema != nil {
 		schema = fmt.Sprintf("schema %d", *r.Schema)
 	}
-	return fmt.Sprintf("replica %s (version %s, built for %s)", r.ID, r.Version, schema)
+	return fmt.Sprintf("replica %s (version %s, built for %s)", visible(r.ID), visible(r.Version), schema)
 }
 
 // describeSchema says, a line each, what is there and which replicas work on it.

@@ -26,7 +26,7 @@ func atPrevious(t *testing.T) (map[string]string, *pgxpool.Pool) {
 func seen(t *testing.T, super *pgxpool.Pool, ago int) {
 	t.Helper()
 	pgtest.Exec(t, super, `INSERT INTO replicas (id, version, started_at_ms, last_tick_at_ms, clock_skew_ms)
-		SELECT 'old/1/a', 'v0', ms, ms, 0 FROM (SELECT `+pg.ClockMS+` - $1 AS ms) clock`, ago)
+		SELECT E'old/1/\033a', 'v0', ms, ms, 0 FROM (SELECT `+pg.ClockMS+` - $1 AS ms) clock`, ago)
 }
 
 // ticks lets that replica tick until stop is called.
@@ -52,11 +52,11 @@ func TestUpIsRefusedWhileItWouldStopAReplica(t *testing.T) {
 	stop := ticks(t, super)
 	got := console(t, vars, "migrate", "up")
 	stop()
-	if got.code != exitFailure || !strings.Contains(got.stderr, "replica old/1/a (version v0, built for a schema before 9); stop it and try again") || !strings.Contains(got.stderr, "--withdraw-replicas") {
+	if got.code != exitFailure || !strings.Contains(got.stderr, "replica old/1/\\x1ba (version v0, built for a schema before 9); stop it and try again") || !strings.Contains(got.stderr, "--withdraw-replicas") {
 		t.Errorf("migrate up beside a replica = %+v, want code 1, the replica and what to do", got)
 	}
-	console(t, vars, "migrate", "status").said(t, "pending  000", fmt.Sprintf("schema %d takes consoles built for", migrations.Latest()-1), "replica old/1/a (version v0, ")
-	console(t, vars, "migrate", "up", "--withdraw-replicas").said(t, "replica old/1/a (version v0, built for a schema before 9) stops admitting\n", "applied 000")
+	console(t, vars, "migrate", "status").said(t, "pending  000", fmt.Sprintf("schema %d takes consoles built for", migrations.Latest()-1), "replica old/1/\\x1ba (version v0, ")
+	console(t, vars, "migrate", "up", "--withdraw-replicas").said(t, "replica old/1/\\x1ba (version v0, built for a schema before 9) stops admitting\n", "applied 000")
 }
 
 // A replica that was stopped counts as running for a while: it is waited for.
@@ -64,7 +64,7 @@ func TestUpWaitsForWhatHasStopped(t *testing.T) {
 	t.Parallel()
 	vars, super := atPrevious(t)
 	seen(t, super, 14_000)
-	console(t, vars, "migrate", "up").said(t, "looking whether it still runs: replica old/1/a", "applied 000")
+	console(t, vars, "migrate", "up").said(t, "looking whether it still runs: replica old/1/\\x1ba", "applied 000")
 }
 
 // After a failover to a slower clock a tick stands in the future, and nothing moves it: that is said, and not waited for.
