@@ -26,7 +26,7 @@ type batchJSON struct {
 	Remaining int                `json:"remaining"` // those of it that have not ended
 }
 
-// batch is a batch for everybody who sees its Project, for ever.
+// batch is a batch for everybody who sees its Project, for ever, once it is submitted, and before that for who selected it.
 func (s *server) batch(c echo.Context) (reply, error) {
 	if _, err := query(c, batchQuery...); err != nil {
 		return reply{}, err
@@ -39,7 +39,7 @@ func (s *server) batch(c echo.Context) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	b, err := runmgmt.ReadBatch(c.Request().Context(), s.DB, v.sees(""), id)
+	b, err := runmgmt.ReadBatch(c.Request().Context(), s.DB, v.sees(""), whoAsks(c), id)
 	if err != nil {
 		return reply{}, noBatch(err)
 	}

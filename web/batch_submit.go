@@ -36,7 +36,7 @@ func (s *server) ownBatch(c echo.Context) (o ownBatch, err error) {
 		return o, noBatch(err)
 	}
 	ctx := c.Request().Context()
-	if o.view, err = runmgmt.ReadBatch(ctx, s.DB, o.viewer.sees(""), id); err != nil {
+	if o.view, err = runmgmt.ReadBatch(ctx, s.DB, o.viewer.sees(""), o.session.UserID, id); err != nil {
 		return o, noBatch(err)
 	}
 	if o.deed, _ = deedOf(o.view.Action); o.view.UserID != o.session.UserID {

@@ -292,11 +292,18 @@ func TestBatchesAreIsolated(t *testing.T) {
 	colleague := signIn(t, o.config, "colleague")
 	grant(t, o.Database, colleague, policy.Operator, "ops")
 	h = colleague.as(New(o.config))
-	get(t, h, batch, "Accept", "text/html").says(t, http.StatusOK, "Not submitted.")
+	for _, tail := range []string{"", ".json", "/submit"} {
+		if a, b := get(t, h, batch+tail, "Accept", "text/html"), get(t, h, missing+tail, "Accept", "text/html"); a.StatusCode != http.StatusNotFound || said(a) != said(b) {
+			t.Errorf("GET %s of a colleague's that is not submitted = %d, want 404 like a missing one:\n%s", tail, a.StatusCode, a.body)
+		}
+	}
 	o.postTo(h, path, form).says(t, http.StatusNotFound, "No such batch")
 	if o.retries() != 0 {
 		t.Error("somebody else submitted the batch")
 	}
+	o.post(path, form).says(t, http.StatusSeeOther)
+	get(t, h, batch, "Accept", "text/html").says(t, http.StatusOK, "1 Run remains")
+	get(t, h, path, "Accept", "text/html").says(t, http.StatusNotFound, "No such batch")
 }
 
 // A selection of Runs of several Projects is of the first one's; a viewer may select none.

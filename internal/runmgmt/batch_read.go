@@ -85,13 +85,13 @@ LEFT JOIN LATERAL (
     WHERE b.action = 'run.stop' AND e.type = 'run.cancel_requested' AND e.payload ->> 'mutation_id' = i.mutation_id::text) made ON true
 WHERE i.batch_id = $1 ORDER BY i.position`
 
-// ReadBatch returns a batch with its members. One outside projects is [run.ErrNotFound], exactly like one that does not
-// exist.
-func ReadBatch(ctx context.Context, q pg.Querier, projects []string, id uuid.UUID) (b BatchView, err error) {
+// ReadBatch returns a batch with its members for reader. One outside projects is [run.ErrNotFound], exactly like one that
+// does not exist, and so is somebody else's until it is submitted.
+func ReadBatch(ctx context.Context, q pg.Querier, projects []string, reader, id uuid.UUID) (b BatchView, err error) {
 	defer pg.Wrap(&err, "runmgmt.ReadBatch(%s)", id)
 	err = q.QueryRow(ctx, `
 		SELECT b.id, b.action, b.project_id, b.user_id, coalesce(u.name, u.email, u.subject), b.words, b.created_at_ms, b.submitted_at_ms, `+pg.ClockMS+`
-		FROM run_batches b JOIN users u ON u.id = b.user_id WHERE b.id = $1 AND b.project_id = ANY($2)`, id, projects).
+		FROM run_batches b JOIN users u ON u.id = b.user_id WHERE b.id = $1 AND b.project_id = ANY($2) AND (b.user_id = $3 OR b.submitted_at_ms IS NOT NULL)`, id, projects, reader).
 		Scan(&b.ID, &b.Action, &b.ProjectID, &b.UserID, &b.By, &b.Words, &b.CreatedAtMS, &b.SubmittedAtMS, &b.NowMS)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return BatchView{}, run.ErrNotFound

@@ -139,7 +139,7 @@ func TestStopManyAtOnce(t *testing.T) {
 
 func (w *world) view(id uuid.UUID) BatchView {
 	w.t.Helper()
-	b, err := ReadBatch(w.t.Context(), w.Pool(w.t, migrations.RoleConsole), []string{"ops"}, id)
+	b, err := ReadBatch(w.t.Context(), w.Pool(w.t, migrations.RoleConsole), []string{"ops"}, w.user, id)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -153,6 +153,13 @@ func TestReadBatch(t *testing.T) {
 	form := w.frozen(policy.RetryRun, ids...)
 	if b := w.view(form.BatchID); b.SubmittedAtMS != nil || len(b.Done()) != 0 || len(b.Members) != 3 || b.By != "alice" || b.Words != "after the outage" {
 		t.Errorf("before: %+v", b)
+	}
+	colleague := func() error {
+		_, err := ReadBatch(t.Context(), w.Pool(t, migrations.RoleConsole), []string{"ops"}, uuid.New(), form.BatchID)
+		return err
+	}
+	if err := colleague(); !errors.Is(err, run.ErrNotFound) {
+		t.Errorf("ReadBatch of somebody else's that is not submitted = %v, want ErrNotFound", err)
 	}
 	form.Runs = form.Runs[:2]
 	made, err := w.manager.Submit(t.Context(), form)
@@ -172,8 +179,11 @@ func TestReadBatch(t *testing.T) {
 	if b.Members[2].Outcome != nil {
 		t.Error("the Run that was not chosen has an outcome")
 	}
+	if err := colleague(); err != nil {
+		t.Errorf("ReadBatch of somebody else's that was submitted = %v", err)
+	}
 	for _, projects := range [][]string{nil, {"other"}} {
-		if _, err := ReadBatch(t.Context(), w.Pool(t, migrations.RoleConsole), projects, form.BatchID); !errors.Is(err, run.ErrNotFound) {
+		if _, err := ReadBatch(t.Context(), w.Pool(t, migrations.RoleConsole), projects, w.user, form.BatchID); !errors.Is(err, run.ErrNotFound) {
 			t.Errorf("ReadBatch of %v = %v, want ErrNotFound", projects, err)
 		}
 	}
