@@ -135,6 +135,10 @@ func (s *server) auditOfUser(page *templates.Audit, q url.Values, list []policy.
 			page.UserName = shorten(visible(e.Actor.Name), listName)
 			return
 		}
+		if e.TargetUserID != nil && e.TargetUserID.String() == page.User && e.Target != "" {
+			page.UserName = shorten(visible(e.Target), listName)
+			return
+		}
 	}
 }
 
@@ -181,16 +185,40 @@ func (s *server) auditRow(e policy.AuditRecord, nowMS int64) templates.AuditRow 
 	if e.RunID != nil {
 		row.Run = shortID(*e.RunID, s.links.run(*e.RunID))
 	}
+	if e.TargetUserID != nil {
+		row.User = templates.Link{Text: text.Data(shorten(visible(e.Target), listName)), URL: s.links.url(auditPath, url.Values{"user": {e.TargetUserID.String()}})}
+		row.Role = roleOf(e)
+	}
 	if trigger := triggerOf(e); trigger != "" {
 		row.Trigger = templates.Link{Text: text.Data(shorten(visible(trigger), listName)), URL: s.links.schedule(e.ProjectID, trigger)}
 	}
-	if id, err := uuid.Parse(fmt.Sprint(e.Detail["batch"])); err == nil && e.Action != "run.batch" { // one that is not there
+	if id, err := uuid.Parse(fmt.Sprint(e.Detail["batch"])); err == nil && made(e) { // what was not submitted is its author's alone
 		row.Batch = templates.Link{Text: text.Of("a batch"), URL: s.links.batch(id)}
 	}
 	if level, ok := levels[e.Strength]; ok {
 		row.Strength = text.Of("verified by %s", level)
 	}
 	return row
+}
+
+// made reports whether e says that something was done to its Run.
+func made(e policy.AuditRecord) bool {
+	return e.Outcome == policy.Allowed && (e.Action == string(policy.RetryRun) || e.Action == string(policy.StopRun))
+}
+
+// roleOf says which role a User was given or lost, and which they had before.
+func roleOf(e policy.AuditRecord) text.Text {
+	role, _ := e.Detail["role"].(string)
+	before, _ := e.Detail["previous_role"].(string)
+	switch {
+	case role == "" && before == "":
+		return text.Text{}
+	case role == "":
+		return text.Of("was %s", roleName(policy.Role(before)))
+	case before == "" || before == role:
+		return text.Of("is %s", roleName(policy.Role(role)))
+	}
+	return text.Of("is %s, was %s", roleName(policy.Role(role)), roleName(policy.Role(before)))
 }
 
 // triggerOf is the Trigger that an event is about, if it is about one.
@@ -231,7 +259,7 @@ func linked(reason string) []templates.Word {
 	return words
 }
 
-var auditColumns = []string{"at", "action", "outcome", "reason", "user", "issuer", "subject", "project", "run", "trigger", "strength", "peer", "words", "detail"}
+var auditColumns = []string{"at", "action", "outcome", "reason", "user", "issuer", "subject", "project", "run", "trigger", "strength", "peer", "words", "detail", "target"}
 
 // auditTable is every event that f lets through, for an export.
 func (s *server) auditTable(f policy.AuditFilter) func(context.Context) iter.Seq2[[]string, error] {
@@ -245,5 +273,5 @@ func (s *server) auditTable(f policy.AuditFilter) func(context.Context) iter.Seq
 
 func auditCells(e policy.AuditRecord) []string {
 	return []string{cellTime(&e.CreatedAtMS), e.Action, string(e.Outcome), string(e.Reason), e.Actor.Name, e.Actor.Issuer, e.Actor.Subject, e.ProjectID,
-		optional(e.RunID), triggerOf(e), string(e.Strength), e.Actor.Peer, e.Words, auditFacts(e)}
+		optional(e.RunID), triggerOf(e), string(e.Strength), e.Actor.Peer, e.Words, auditFacts(e), e.Target}
 }

@@ -284,9 +284,11 @@ func TestAuditIsForThoseWhoMayReadIt(t *testing.T) {
 		}
 	}
 	page := get(t, admin.as(h), "/audit")
-	has(t, "the audit", page, `href="/audit?user=`+viewer.id.String()+`"`, "in ops", "binding.grant", `href="/audit.csv?bom=1"`)
+	has(t, "the audit", page, `>Name of viewer</a><span class="sub">is viewer</span>`, `>Name of admin</a><span class="sub">is admin</span>`, "belong to no Project",
+		`href="/audit?user=`+viewer.id.String()+`"`, "in ops", "binding.grant", `href="/audit.csv?bom=1"`)
 	hasNot(t, "the audit", page, "in growth")
 	page = get(t, admin.as(h), "/audit?action=run.retry&user="+viewer.id.String())
 	has(t, "the audit of one user", page, "Only what Name of viewer did", `href="/audit?action=run.retry"`, `name="user" value="`+viewer.id.String())
+	has(t, "the audit of who was given a role", get(t, admin.as(h), "/audit?action=binding.grant&user="+admin.id.String()), "Only what Name of admin did")
 	has(t, "the audit of nobody", get(t, admin.as(h), "/audit?user="+uuid.NewString()), "Nothing is on record here.")
 }

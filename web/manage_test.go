@@ -364,6 +364,19 @@ func TestAudit(t *testing.T) {
 	}
 }
 
+// A batch that nobody submitted is its author's alone: the audit leads to one only from what was done by it.
+func TestAuditLeadsToBatchesThatWereSubmitted(t *testing.T) {
+	for want, e := range map[bool]policy.AuditEvent{true: {Action: "run.retry", Outcome: policy.Allowed}, false: {Action: "run.retry_preview", Outcome: policy.Allowed}} {
+		for _, outcome := range []policy.Outcome{policy.Allowed, policy.Denied} {
+			e.Outcome, e.Detail = outcome, map[string]any{"batch": uuid.NewString()}
+			row := (&server{}).auditRow(policy.AuditRecord{AuditEvent: e}, 0)
+			if got := row.Batch.URL != ""; got != (want && outcome == policy.Allowed) {
+				t.Errorf("%s, %s: leads to its batch: %t", e.Action, outcome, got)
+			}
+		}
+	}
+}
+
 func TestReadOnlyReplicaSaysSo(t *testing.T) {
 	o := newOperator(t, policy.Operator, "ops")
 	f := o.proves(policy.RetryRun, o.failed).form(o.failed)

@@ -138,7 +138,7 @@ func auditFacts(e policy.AuditRecord) [][2]string {
 		{"from", facts("", e.Actor.Peer, ", claimed ", e.Actor.Claimed, ", session ", idText(e.Actor.SessionID), ", request ", e.Actor.RequestID)},
 		{"project", visible(e.ProjectID)},
 		{"run", facts("", idText(e.RunID), ", version ", numberText(e.RunVersion))},
-		{"to user", idText(e.TargetUserID)},
+		{"to user", facts("", e.Target, ", user ", idText(e.TargetUserID))},
 		{"why", visible(e.Words)},
 		{"strength", facts("", e.Strength, ", acr ", e.ACR, ", amr ", strings.Join(e.AMR, " "), ", authenticated ", secondText(e.AuthTimeS),
 			", second factor ", e.SecondFactor, ", proof ", idText(e.ProofID))},

@@ -35,6 +35,7 @@ type AuditFilter struct {
 type AuditRecord struct {
 	CreatedAtMS int64 `json:"createdAtMs"`
 	AuditEvent
+	Target string `json:"target,omitempty"` // what the User to whom it was done is called now
 }
 
 // AuditPage is a part of the audit. Next is where the following part begins, or nil at the end.
@@ -54,7 +55,7 @@ func ListAudit(ctx context.Context, q pg.Querier, f AuditFilter, after *pg.Curso
 		return AuditPage{}, err
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r AuditRecord, err error) {
-		return r, row.Scan(append([]any{&r.ID, &r.CreatedAtMS}, r.fields()...)...)
+		return r, row.Scan(append([]any{&r.ID, &r.CreatedAtMS, &r.Target}, r.fields()...)...)
 	})
 	if err != nil {
 		return AuditPage{}, err
@@ -66,7 +67,7 @@ func ListAudit(ctx context.Context, q pg.Querier, f AuditFilter, after *pg.Curso
 
 // selectAudit selects what [AuditRecord] holds from e.
 var selectAudit = func() string {
-	columns := "SELECT e.id, e.created_at_ms"
+	columns := "SELECT e.id, e.created_at_ms, coalesce((SELECT coalesce(u.name, u.email, u.subject) FROM users u WHERE u.id = e.target_user_id), '')"
 	for _, c := range auditColumns {
 		column := "e." + c.name
 		if c.zero != "" {

@@ -114,6 +114,8 @@ type AuditRow struct {
 	Run      ID
 	Trigger  Link
 	Batch    Link
+	User     Link      // to whom it was done: to what else they did, or was done to them
+	Role     text.Text // that they have of it
 	Strength text.Text
 	Words    []Word
 	Facts    string
