@@ -74,17 +74,17 @@ func (s *statement) countSQL(walks []walk) string {
 
 // countLanes counts what an index has all of, and so need not be looked at.
 func (s *statement) countLanes(w walk) string {
-	return fmt.Sprintf(`SELECT s.status, n, n > %[1]d, false FROM unnest(%[2]s::text[]) AS s(status) CROSS JOIN LATERAL (
-        SELECT count(*) AS n FROM (SELECT FROM (SELECT *, s.status FROM %[3]s) l CROSS JOIN LATERAL (SELECT FROM runs r WHERE %[4]s LIMIT %[1]d + 1) c LIMIT %[1]d + 1) c) c`,
-		CountCap, s.arg(RunStatuses()), w.over, s.keysOf(w))
+	return fmt.Sprintf(`SELECT status.status, n, n > %[1]d, false FROM %[2]s CROSS JOIN LATERAL (
+        SELECT count(*) AS n FROM (SELECT FROM (SELECT *, status.status FROM %[3]s) l CROSS JOIN LATERAL (SELECT FROM runs r WHERE %[4]s LIMIT %[1]d + 1) c LIMIT %[1]d + 1) c) c`,
+		CountCap, s.statuses(w, RunStatuses()), w.over, s.keysOf(w))
 }
 
 // seenByStatus looks at one Run more than it counts, of each status.
 func (s *statement) seenByStatus(w walk) string {
 	lane, most := s.countLane(w)
-	return fmt.Sprintf(`SELECT s.status, c.id, c.fits AND c.nth <= %[4]d AS fits, c.nth > %[4]d AS cut, false AS cut_all
-    FROM unnest(%[1]s::text[]) AS s(status) CROSS JOIN LATERAL (
-        SELECT c.*, row_number() OVER () AS nth FROM (SELECT *, s.status FROM %[2]s) l CROSS JOIN LATERAL (%[3]s) c LIMIT %[4]d + 1) c`, s.arg(s.wanted()), w.over, lane, most)
+	return fmt.Sprintf(`SELECT status.status, c.id, c.fits AND c.nth <= %[4]d AS fits, c.nth > %[4]d AS cut, false AS cut_all
+    FROM %[1]s CROSS JOIN LATERAL (
+        SELECT c.*, row_number() OVER () AS nth FROM (SELECT *, status.status FROM %[2]s) l CROSS JOIN LATERAL (%[3]s) c LIMIT %[4]d + 1) c`, s.statuses(w, s.wanted()), w.over, lane, most)
 }
 
 // seenMixed looks at one Run more than it counts, of all statuses together.

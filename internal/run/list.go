@@ -121,7 +121,7 @@ SELECT %s, page.fits, page.cut FROM page JOIN runs r ON r.id = page.id ORDER BY 
 func (s *statement) over(w walk) string {
 	over := w.over
 	if slices.Contains(w.serves, byStatus) {
-		over += " CROSS JOIN " + column(s, "status", s.wanted())
+		over += " CROSS JOIN " + s.statuses(w, s.wanted())
 	}
 	return "(SELECT * FROM " + over + ") l"
 }
@@ -132,6 +132,22 @@ func (s *statement) wanted() []Status {
 		return s.Statuses
 	}
 	return RunStatuses()
+}
+
+// statuses is a relation of the statuses that w has lanes for. Where there are many lanes of each, it leaves out those that
+// no Run is in: of the ones that a Run does not stay in there are few Runs, and an index of them tells with one look. The
+// order is that index's, so that nothing else can serve it.
+func (s *statement) statuses(w walk, list []Status) string {
+	passing := slices.DeleteFunc(slices.Clone(list), Status.Terminal)
+	if w.rows == 1 || len(passing) == 0 {
+		return column(s, "status", list)
+	}
+	final := slices.DeleteFunc(slices.Clone(list), func(s Status) bool { return !s.Terminal() })
+	return fmt.Sprintf(`(SELECT status FROM unnest(%s::text[]) AS final(status)
+        UNION ALL
+        SELECT passing.status FROM unnest(%s::text[]) AS passing(status) CROSS JOIN LATERAL (
+            SELECT FROM runs r WHERE r.status = passing.status AND %s ORDER BY r.priority DESC, r.queued_at_ms, r.id LIMIT 1) r) AS status`,
+		s.arg(final), s.arg(passing), unsettled)
 }
 
 // lanes is how many lanes w has at most.
