@@ -302,15 +302,33 @@ func CountByState(ctx context.Context, q pg.Querier, f Filter) (_ map[State]run.
 	if err != nil {
 		return nil, err
 	}
-	counts, looked := map[State]run.Count{}, make([]int, len(walks)+1)
+	fits, looked := map[State]int{}, make([]int, len(countWalks)+1)
 	var state State
 	var which, fit, all int
 	_, err = pgx.ForEachRow(rows, []any{&which, &state, &fit, &all}, func() error {
 		looked[which] += all
-		counts[state] = run.Count{N: min(counts[state].N+fit, run.CountCap)}
+		fits[state] += fit
+		if which == pausedAgain {
+			fits[Disabled] -= fit
+		}
 		return nil
 	})
-	for i, w := range walks {
+	return counts(fits, looked), err
+}
+
+// countWalks meet every Schedule, and what somebody holds back once more: how many of the idle those are one index tells,
+// and how many are idle another, so that none of them has to be judged.
+var countWalks = []walk{walks[0], walks[1], {keys: walks[2].keys, states: []State{Disabled}}, ownWalks[Paused]}
+
+const pausedAgain = 3
+
+// counts makes counts of what fits in each state and of how many Schedules each of countWalks looked at.
+func counts(fits map[State]int, looked []int) map[State]run.Count {
+	counts := map[State]run.Count{}
+	for state, n := range fits {
+		counts[state] = run.Count{N: min(n, run.CountCap)}
+	}
+	for i, w := range countWalks {
 		for _, state := range w.states {
 			if looked[i] > run.CountCap {
 				counts[state] = run.Count{N: counts[state].N, More: true}
@@ -318,21 +336,26 @@ func CountByState(ctx context.Context, q pg.Querier, f Filter) (_ map[State]run.
 		}
 	}
 	maps.DeleteFunc(counts, func(_ State, c run.Count) bool { return c == run.Count{} })
-	return counts, err
+	return counts
 }
 
 // countSQL counts by state, for each walk by itself, those that fit and all that are looked at. What the Tasks that the
 // text names have beyond the walks stands under a number of its own.
 func (s *statement) countSQL() string {
-	var lanes []string
-	for i, w := range walks {
-		lanes = append(lanes, fmt.Sprintf(`(SELECT %d AS walk, c.state, c.fits FROM unnest(%s::text[]) AS p(id) CROSS JOIN LATERAL (
-        SELECT %s AS state, %s AS fits FROM trigger_schedules s WHERE s.project_id = p.id AND %s LIMIT %d) c LIMIT %[6]d)`,
-			i, s.arg(s.Projects), stateSQL, cmp.Or(s.fits(w), "true"), w.keys, run.CountCap+1))
+	var list []string
+	for i, w := range countWalks {
+		state, judged, group := "'"+string(w.states[0])+"'", "", ""
+		if w.judged {
+			state, judged, group = "m.state", stateSQL+" AS state, ", " GROUP BY m.state"
+		}
+		list = append(list, fmt.Sprintf(`SELECT %d, %s, count(*) FILTER (WHERE m.fits)::int, count(*)::int FROM (
+    SELECT c.* FROM unnest(%s::text[]) AS p(id) CROSS JOIN LATERAL (
+        SELECT %s%s AS fits FROM trigger_schedules s WHERE s.project_id = p.id AND %s LIMIT %d) c LIMIT %[7]d) m%s`,
+			i, state, s.arg(s.Projects), judged, cmp.Or(s.fits(w), "true"), w.keys, run.CountCap+1, group))
 	}
 	if len(s.found.Tasks) > 0 {
-		lanes = append(lanes, fmt.Sprintf(`(SELECT %d, s.state, true FROM (%s) s WHERE strpos(s.trigger_id, %s) = 0)`, len(walks), s.ofTasks(), s.arg(s.Text)))
+		list = append(list, fmt.Sprintf(`SELECT %d, s.state, count(*)::int, count(*)::int FROM (%s) s WHERE strpos(s.trigger_id, %s) = 0 GROUP BY s.state`,
+			len(countWalks), s.ofTasks(), s.arg(s.Text)))
 	}
-	return "WITH clock AS MATERIALIZED (SELECT " + pg.ClockMS + " AS ms)\nSELECT walk, state, count(*) FILTER (WHERE fits)::int, count(*)::int FROM (" +
-		strings.Join(lanes, "\nUNION ALL ") + ") m GROUP BY walk, state"
+	return "WITH clock AS MATERIALIZED (SELECT " + pg.ClockMS + " AS ms)\n" + strings.Join(list, "\nUNION ALL\n")
 }

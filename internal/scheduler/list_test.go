@@ -132,4 +132,12 @@ func TestCountOfSchedulesStopsAtTheCap(t *testing.T) {
 		}
 		more(1)
 	}
+	pgtest.Force(t, super, `UPDATE trigger_schedules SET enabled = false, pause_id = CASE WHEN nth <= 3 THEN gen_random_uuid() END
+		FROM (SELECT project_id AS p, trigger_id AS t, row_number() OVER (ORDER BY trigger_id) AS nth FROM trigger_schedules WHERE project_id = 'ab') x
+		WHERE project_id = p AND trigger_id = t`)
+	got, err := scheduler.CountByState(t.Context(), q, f)
+	want := map[scheduler.State]run.Count{scheduler.Disabled: {N: run.CountCap + 1 - 3, More: true}, scheduler.Paused: {N: 3}}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("CountByState(idle) = %v (-want +got)\n%s", err, diff)
+	}
 }
