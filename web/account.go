@@ -102,7 +102,7 @@ func (r accountRange) named(name string, nowMS int64) (accountRange, error) {
 // between is the range from one moment to another; without the one it begins a day before the other, without the
 // other it ends now.
 func (r accountRange) between(q url.Values, nowMS int64) (_ accountRange, err error) {
-	times, err := calendarOf(q, nowMS)
+	times, err := momentsOf(q, nowMS)
 	if err != nil {
 		return r, err
 	}

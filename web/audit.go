@@ -73,7 +73,7 @@ func auditFilter(q url.Values, v viewer) (f policy.AuditFilter, err error) {
 	if f.Outcome, err = oneOf("outcome", q.Get("outcome"), []policy.Outcome{policy.Allowed, policy.Denied}); err != nil {
 		return f, err
 	}
-	times, err := calendarOf(q, v.nowMS)
+	times, err := momentsOf(q, v.nowMS)
 	if err != nil {
 		return f, err
 	}

@@ -2,7 +2,6 @@ package web
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,5 +90,3 @@ func oneOf[T ~string](name, value string, choices []T) (T, error) {
 	}
 	return "", badQuery(text.Of("There is no %s %s; there are: %s.", name, cited(value), strings.Join(known, ", ")))
 }
-
-var ago = regexp.MustCompile(`^-([1-9][0-9]{0,5})([smhd])$`)

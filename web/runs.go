@@ -142,7 +142,7 @@ func runFilter(q url.Values, v viewer) (f run.Filter, err error) {
 	if f.Origin, err = oneOf("origin", q.Get("origin"), run.Origins()); err != nil {
 		return f, err
 	}
-	times, err := calendarOf(q, v.nowMS)
+	times, err := momentsOf(q, v.nowMS)
 	if err != nil {
 		return f, err
 	}

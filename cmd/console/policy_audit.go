@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/qinglong/console/internal/calendar"
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/migrations"
@@ -23,7 +24,9 @@ type auditCmd struct {
 	RunID   string `name:"run" help:"Only of this run." placeholder:"ID" env:"-"`
 	Action  string `help:"Only this action, such as run.retry." env:"-"`
 	Outcome string `enum:",allowed,denied" default:"" help:"Only allowed, or only denied." placeholder:"OUTCOME" env:"-"`
-	Since   string `help:"Not before this RFC 3339 instant, or this long ago, such as 24h." env:"-"`
+	Since   string `help:"Not before then: yesterday, 2026-11-29, 23:30, yesterday 23:30, an RFC 3339 instant, or how long ago, such as 24h or 7d." env:"-"`
+	Until   string `help:"Before then, written likewise; a day is meant to its end." env:"-"`
+	Zone    string `default:"UTC" help:"IANA time zone in which days and times of a day are meant." env:"-"`
 	Before  string `help:"Go on where an earlier page ended." placeholder:"PLACE" env:"-"`
 	Count   int    `short:"n" default:"50" help:"How many, 1 to 500." env:"-"`
 	JSON    bool   `name:"json" help:"One JSON document." env:"-"`
@@ -65,7 +68,7 @@ func (c auditCmd) filter(now time.Time) (policy.AuditFilter, *pg.Cursor, error) 
 	if f.Run, err = parseRun(c.RunID); err != nil {
 		return f, nil, err
 	}
-	if f.SinceMS, err = parseSince(c.Since, now); err != nil || c.Before == "" {
+	if f.SinceMS, f.UntilMS, err = c.between(now); err != nil || c.Before == "" {
 		return f, nil, err
 	}
 	after, err := pg.ParseCursor(c.Before)
@@ -86,19 +89,29 @@ func parseRun(id string) (uuid.UUID, error) {
 	return run, nil
 }
 
-// parseSince returns milliseconds, or 0 for no text.
-func parseSince(text string, now time.Time) (int64, error) {
-	if text == "" {
-		return 0, nil
+// between reads --since and --until as the pages read theirs; 0 is no restriction.
+func (c auditCmd) between(now time.Time) (since, until int64, err error) {
+	words, err := calendar.In(c.Zone, now.UnixMilli())
+	if err != nil {
+		return 0, 0, usage("--zone %q is no time zone; write one such as Europe/Berlin", c.Zone)
 	}
+	if since, err = momentFlag("--since", c.Since, words.Since, now); err != nil {
+		return 0, 0, err
+	}
+	until, err = momentFlag("--until", c.Until, words.Until, now)
+	return since, until, err
+}
+
+// momentFlag also takes a length of time as Go writes it, such as 1h30m.
+func momentFlag(flag, text string, read func(string) (int64, error), now time.Time) (int64, error) {
 	if ago, err := time.ParseDuration(text); err == nil && ago > 0 {
 		return now.Add(-ago).UnixMilli(), nil
 	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil || t.UnixMilli() <= 0 {
-		return 0, usage("--since %q is neither an instant nor a length of time; write one such as 2027-03-14T00:00:00Z or 24h", text)
+	ms, err := read(text)
+	if err != nil {
+		return 0, usage("%s %q is no time; write one such as yesterday, 2027-03-14, yesterday 23:30, 2027-03-14T00:00:00Z, or how long ago, such as 24h", flag, text)
 	}
-	return t.UnixMilli(), nil
+	return ms, nil
 }
 
 func writeAuditJSON(w io.Writer, page policy.AuditPage) error {

@@ -130,7 +130,9 @@ func TestPolicyCommandsRefuse(t *testing.T) {
 		{"user disable --user 00000000-0000-7000-8000-00000000000f", "no user has the id 00000000-0000-7000-8000-00000000000f"},
 		{"bindings --user nobody", `"nobody" names no user`},
 		{"audit --run 7", `--run "7" is no run's id`},
-		{"audit --since yesterday", `--since "yesterday" is neither an instant nor a length of time`},
+		{"audit --since tomorrow", `--since "tomorrow" is no time; write one such as yesterday`},
+		{"audit --until 25:00", `--until "25:00" is no time`},
+		{"audit --since yesterday --zone Mars/Olympus", `--zone "Mars/Olympus" is no time zone`},
 		{"audit --since -24h", `--since`},
 		{"audit --before x", `--before "x" is not a place in the audit`},
 		{"audit -n 0", "-n is 0, want 1 to 500"},
@@ -264,6 +266,9 @@ func TestAudit(t *testing.T) {
 		{"audit --user " + aliceID, denied},
 		{"audit --run 00000000-0000-7000-8000-000000000003 --since 2027-03-14T04:53:20Z", denied},
 		{"audit --since 2027-03-14T04:53:21Z", "no events\n"},
+		{"audit --since 2027-03-14 --until 2027-03-14", denied},
+		{"audit --since 2027-03-14T12:53:20 --zone Asia/Shanghai", denied},
+		{"audit --until yesterday", signIn},
 		{"audit --action sign_in.callback --outcome allowed", signIn},
 	}
 	for _, tt := range tests {
@@ -286,17 +291,21 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-func TestParseSince(t *testing.T) {
-	now := time.UnixMilli(1_805_000_000_000)
-	for text, want := range map[string]int64{"": 0, "24h": 1_804_913_600_000, "90s": 1_804_999_910_000,
-		"2027-03-14T04:53:20Z": 1_805_000_000_000, "2027-03-14T05:53:20+01:00": 1_805_000_000_000} {
-		if got, err := parseSince(text, now); got != want || err != nil {
-			t.Errorf("parseSince(%q) = %d, %v, want %d", text, got, err, want)
+// The words of the pages are taken, and what only the command line takes.
+func TestAuditBetween(t *testing.T) {
+	now := time.UnixMilli(1_805_000_000_000) // 2027-03-14T04:53:20Z
+	for text, want := range map[string]int64{"": 0, "24h": 1_804_913_600_000, "90s": 1_804_999_910_000, "1h30m": 1_804_994_600_000, "-1h": 1_804_996_400_000, "2d": 1_804_827_200_000,
+		"2027-03-14T04:53:20Z": 1_805_000_000_000, "2027-03-14T05:53:20+01:00": 1_805_000_000_000, "2027-03-14": 1_804_978_800_000, "yesterday": 1_804_892_400_000} {
+		if got, _, err := (auditCmd{Since: text, Zone: "Europe/Berlin"}).between(now); got != want || err != nil {
+			t.Errorf("--since %q = %d, %v, want %d", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"0s", "-1h", "24", "2027-03-14", "1960-01-01T00:00:00Z"} {
-		if got, err := parseSince(text, now); err == nil {
-			t.Errorf("parseSince(%q) = %d, want an error", text, got)
+	if _, got, err := (auditCmd{Until: "yesterday", Zone: "Europe/Berlin"}).between(now); got != 1_804_978_800_000 || err != nil {
+		t.Errorf("--until yesterday = %d, %v, want its end", got, err)
+	}
+	for _, text := range []string{"0s", "24", "1960-01-01T00:00:00Z", "tomorrow"} {
+		if got, _, err := (auditCmd{Since: text, Zone: "UTC"}).between(now); err == nil {
+			t.Errorf("--since %q = %d, want an error", text, got)
 		}
 	}
 }
