@@ -188,7 +188,7 @@ func TestSearchPage(t *testing.T) {
 	}{
 		{"", []string{"Nothing is looked for yet.", "autofocus"}},
 		{"?q=+n+", []string{"That is too short to look for.", "at least two characters"}},
-		{"?q=zzz", []string{"Nothing matches in the Projects you may see."}},
+		{"?q=zzz", []string{"Nothing matches in the Projects you may see.", "It does not look into errors", `href="/x/runs?group=task"`}},
 		{"?q=night", []string{`<h2 id="triggers">`, `href="/x/schedules/ops/nightly"`, `href="/x/runs?project=ops&amp;trigger=nightly"`, `href="/x/runs?q=night"`, `href="/x/search.json?q=night"`}},
 		{"?q=REPORT", []string{`<h2 id="tasks">`, "report in ops", `href="/x/runs?project=ops&amp;task=report"`}},
 		{"?q=growth", []string{`<h2 id="projects">`, `href="/x/schedules?project=growth"`}},

@@ -62,7 +62,7 @@ func (s *server) find(ctx context.Context, v viewer, words string) (f searchFoun
 }
 
 func (s *server) searchPage(c echo.Context, v viewer, q url.Values, f searchFound) templates.Search {
-	page := templates.Search{Page: s.page(c, text.Of("Search"), "", v.nowMS), Form: s.filterForm(searchPath, nil), Text: visible(strings.TrimSpace(q.Get("q"))), Empty: nothingFound(f)}
+	page := templates.Search{Page: s.page(c, text.Of("Search"), "", v.nowMS), Form: s.filterForm(searchPath, nil), Text: visible(strings.TrimSpace(q.Get("q"))), Empty: s.nothingFound(f)}
 	page.Form.Embed, page.Form.Button = q.Get(viewParameter), text.Of("Search")
 	page.JSON = s.links.url(searchPath+".json", q)
 	for _, g := range []templates.HitGroup{s.runHits(f, v.nowMS), s.triggerHits(f), s.taskHits(f), s.userHits(f), s.projectHits(f)} {
@@ -79,15 +79,16 @@ func (s *server) searchPage(c echo.Context, v viewer, q url.Values, f searchFoun
 	return page
 }
 
-func nothingFound(f searchFound) templates.Empty {
-	what := text.Of("It looks for a part of the name of a Task, a Trigger or a Project, for who retried a Run, and for a Run by the first eight digits of its id.")
+func (s *server) nothingFound(f searchFound) templates.Empty {
+	what := text.Of("It looks for a part of the name of a Task, a Trigger or a Project, for who retried a Run, and for a Run by the first eight digits of its id. It does not look into errors: the failures by Task say those.")
+	errors := templates.Link{Text: text.Of("Failures by Task"), URL: s.links.runs("group", "task")}
 	switch {
 	case f.Text == "":
-		return templates.Empty{Why: text.Of("Nothing is looked for yet."), What: what}
+		return templates.Empty{Why: text.Of("Nothing is looked for yet."), What: what, Link: errors}
 	case f.Short:
 		return templates.Empty{Why: text.Of("That is too short to look for."), What: text.Of("Write at least two characters.")}
 	}
-	return templates.Empty{Why: text.Of("Nothing matches in the Projects you may see."), What: what}
+	return templates.Empty{Why: text.Of("Nothing matches in the Projects you may see."), What: what, Link: errors}
 }
 
 func (s *server) runHits(f searchFound, nowMS int64) templates.HitGroup {
