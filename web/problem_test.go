@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -95,6 +96,13 @@ func TestLargeBodyIsRefused(t *testing.T) {
 	h.ServeHTTP(w, r)
 	if w.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("POST of %d bytes = %d, want 413", bodyLimit+1, w.Code)
+	}
+	r = httptest.NewRequest(http.MethodPost, preferencesPath, io.MultiReader(strings.NewReader("theme=dark&x="+strings.Repeat("x", bodyLimit)))) // it does not say how long it is
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w = httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if r.ContentLength >= 0 || w.Code < 400 {
+		t.Errorf("POST of a form of more than %d bytes that does not say so (%d) = %d, want a refusal", bodyLimit, r.ContentLength, w.Code)
 	}
 }
 

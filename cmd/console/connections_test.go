@@ -11,6 +11,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -146,6 +147,23 @@ func TestTooManyRequests(t *testing.T) {
 	if !answered(c.dial(fmt.Sprintf(aRequest, ""))) {
 		t.Error("none is answered after the others were")
 	}
+}
+
+// The server of pages keeps as many connections as one listener may, and no more.
+func TestServerIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := serving(t)
+		closed := make(chan time.Time, 2)
+		for range maxConnections + 1 {
+			conn, far := net.Pipe()
+			list.made <- watched{far, closed}
+			defer conn.Close()
+		}
+		synctest.Wait()
+		if got := len(closed); got == 0 {
+			t.Errorf("%d connections are kept, want %d", maxConnections+1, maxConnections)
+		}
+	})
 }
 
 // A connection that its other end has closed takes no room: others are not closed for it.

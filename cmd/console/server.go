@@ -123,12 +123,18 @@ func (s *server) close() {
 	}
 }
 
+// How long an answer may take to be read: who takes nothing of a page is left alone soon, and a profile takes half a minute
+// to make.
+const (
+	pageTime    = 20 * time.Second
+	profileTime = time.Minute
+)
+
 // run serves until ctx ends, then withdraws admission, drains the scheduler and finishes the requests in flight, in
 // that order. The caller closes s.
 func (s *server) run(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(ctx)
-	// A reader of pages who takes nothing is left alone soon; a profile takes half a minute to make.
-	servers := []*http.Server{s.serve(group, s.public, s.handler, 20*time.Second), s.serve(group, s.machine, s.machineHandler(), time.Minute)}
+	servers := []*http.Server{s.serve(group, s.public, s.handler, pageTime), s.serve(group, s.machine, s.machineHandler(), profileTime)}
 	for _, run := range s.always {
 		group.Go(func() error { run(groupCtx); return nil })
 	}

@@ -24,6 +24,7 @@ var sections = []section{
 	{"Proof and permission", proofs},
 	{"The retry", retries},
 	{"Sign-in and step-up", signIns},
+	{"Overload", overload},
 }
 
 // in fills in where the mutations of a list are.
