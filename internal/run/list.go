@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -168,36 +169,52 @@ func (s *statement) beyond(from *pg.Cursor, o order) string {
 
 // seen selects the first Runs that w meets, and where its lanes were cut.
 func (s *statement) seen(w walk, walks int, from *pg.Cursor, o order, limit int) string {
-	over, keys, rest := s.over(w), s.keysOf(w), s.rest(w)
-	if rest == "" {
-		return heads(over, keys, s.beyond(from, o), o, limit, headOf(limit, s.lanes(w)))
+	l := lane{over: s.over(w), keys: s.keysOf(w), rest: s.rest(w), order: o, limit: limit}
+	l.most = max(lookedAt/(walks*s.lanes(w)), limit)
+	if head := headOf(limit, s.lanes(w)); head < limit {
+		return l.heads(s.beyond(from, o), head)
 	}
-	most := max(lookedAt/(walks*s.lanes(w)), limit)
-	return fmt.Sprintf(`SELECT c.* FROM %[6]s CROSS JOIN LATERAL (SELECT x.id, x.created_at_ms, x.fits, x.nth = %[4]d AS cut FROM (
+	return "SELECT c.* FROM " + l.over + " CROSS JOIN LATERAL (" + l.walk(s.beyond(from, o), l.most) + ") c"
+}
+
+// lane is what the lanes of one walk have in common.
+type lane struct {
+	over, keys string
+	rest       string // what is asked for beyond the keys, or ""
+	order      order
+	limit      int // Runs that fit are wanted
+	most       int // Runs are looked at, if not all of them fit
+}
+
+// walk selects the first Runs of one lane, and the last that it looked at if it looked at as many as it may.
+func (l lane) walk(beyond string, most int) string {
+	if l.rest == "" {
+		return fmt.Sprintf("SELECT r.id, r.created_at_ms, true AS fits, false AS cut FROM runs r WHERE %s ORDER BY %s LIMIT %d", l.keys+beyond, l.order, l.limit)
+	}
+	return fmt.Sprintf(`SELECT x.id, x.created_at_ms, x.fits, x.nth = %[4]d AS cut FROM (
         SELECT r.id, r.created_at_ms, %[2]s AS fits, row_number() OVER (ORDER BY %[3]s) AS nth
         FROM runs r WHERE %[1]s ORDER BY %[3]s LIMIT %[4]d) x
-    WHERE x.fits OR x.nth = %[4]d LIMIT %[5]d) c`, keys+s.beyond(from, o), rest, o, most, limit, over)
+    WHERE x.fits OR x.nth = %[4]d LIMIT %[5]d`, l.keys+beyond, l.rest, l.order, most, l.limit)
 }
 
 // headOf is how many Runs make the head of a lane: so many that half the lanes fill a page, and with few lanes more are
 // not entered twice than need be.
 func headOf(limit, lanes int) int { return min(max(2*limit/lanes, 3), limit) }
 
-// heads selects the first Runs of lanes of which all fit. Only the head of every lane is looked at: the last of the first
-// limit of all heads is a bound that no Run of the page is beyond, and a lane is walked on, as far as the bound, only if
-// all of its head comes before it.
-func heads(over, keys, beyond string, o order, limit, head int) string {
-	lane := "SELECT r.id, r.created_at_ms FROM runs r WHERE " + keys
+// heads selects the first Runs of many lanes. Only the head of every lane is looked at: the last of the first limit that fit
+// of all heads is a bound that no Run of the page is beyond, and a lane is walked on, as far as the bound, only if all of its
+// head comes before it.
+func (l lane) heads(beyond string, head int) string {
+	until := l.order.until("(SELECT created_at_ms FROM bound)")
 	return fmt.Sprintf(`WITH head AS MATERIALIZED (
-        SELECT l.*, r.id, r.created_at_ms, r.nth FROM %[1]s CROSS JOIN LATERAL (
-            SELECT r.*, row_number() OVER (ORDER BY %[4]s) AS nth FROM (%[2]s%[3]s ORDER BY %[4]s LIMIT %[6]d) r) r
-        ORDER BY %[4]s LIMIT %[5]d
-    ), bound AS MATERIALIZED (SELECT created_at_ms FROM head OFFSET %[5]d - 1)
-    SELECT id, created_at_ms, true AS fits, false AS cut FROM head
+        SELECT l.*, r.* FROM %[1]s CROSS JOIN LATERAL (
+            SELECT r.id, r.created_at_ms, %[2]s AS fits, row_number() OVER (ORDER BY %[4]s) AS nth FROM runs r WHERE %[3]s ORDER BY %[4]s LIMIT %[5]d) r
+    ), bound AS MATERIALIZED (SELECT r.created_at_ms FROM head r WHERE r.fits ORDER BY %[4]s OFFSET %[6]d - 1 LIMIT 1)
+    SELECT id, created_at_ms, fits, false AS cut FROM head WHERE fits
     UNION ALL
-    SELECT r.*, true, false FROM head l CROSS JOIN LATERAL (
-        %[2]s%[7]s%[8]s ORDER BY %[4]s LIMIT %[5]d - %[6]d) r
-    WHERE l.nth = %[6]d`, over, lane, beyond, o, limit, head, o.after("l.created_at_ms", "l.id"), o.until("(SELECT created_at_ms FROM bound)"))
+    SELECT c.* FROM (SELECT * FROM head r WHERE r.nth = %[5]d%[7]s) l CROSS JOIN LATERAL (
+        %[8]s) c`,
+		l.over, cmp.Or(l.rest, "true"), l.keys+beyond, l.order, head, l.limit, until, l.walk(l.order.after("l.created_at_ms", "l.id")+until, l.most-head))
 }
 
 // order is that of a list: newest first, or the other way round.

@@ -125,12 +125,13 @@ func TestPagesOfEveryFilterAreTheList(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		f := run.Filter{
-			Projects: rapid.SampledFrom([][]string{{"ops"}, {"growth"}, {"ops", "growth"}}).Draw(t, "projects"),
-			Statuses: rapid.SampledFrom([][]run.Status{nil, {run.Failed}, {run.Queued, run.Succeeded}}).Draw(t, "statuses"),
-			Origin:   rapid.SampledFrom(append(run.Origins(), "")).Draw(t, "origin"),
-			TaskID:   rapid.SampledFrom([]string{"", "report", "digest"}).Draw(t, "task"),
-			Text:     rapid.SampledFrom([]string{"", "", "mei", "nightly", "daily", "r"}).Draw(t, "text"),
-			SinceMS:  rapid.SampledFrom([]int64{0, now - 4*hour}).Draw(t, "since"),
+			Projects:   rapid.SampledFrom([][]string{{"ops"}, {"growth"}, {"ops", "growth"}}).Draw(t, "projects"),
+			Statuses:   rapid.SampledFrom([][]run.Status{nil, {run.Failed}, {run.Queued, run.Succeeded}}).Draw(t, "statuses"),
+			Origin:     rapid.SampledFrom(append(run.Origins(), "")).Draw(t, "origin"),
+			TaskID:     rapid.SampledFrom([]string{"", "report", "digest"}).Draw(t, "task"),
+			Text:       rapid.SampledFrom([]string{"", "", "mei", "nightly", "daily", "r"}).Draw(t, "text"),
+			SinceMS:    rapid.SampledFrom([]int64{0, now - 4*hour}).Draw(t, "since"),
+			Unanswered: rapid.Bool().Draw(t, "unanswered"),
 		}
 		f.TriggerID = rapid.SampledFrom([]string{"", "hourly"}).Draw(t, "trigger")
 		n := rapid.IntRange(1, 9).Draw(t, "n")
@@ -162,7 +163,7 @@ func TestPagesOfOneInstant(t *testing.T) {
 		SELECT lpad(to_hex(CASE project_id WHEN 'ops' THEN n ELSE 100 + n END), 32, '0')::uuid, project_id, task_id, task_revision, task_name, task_snapshot_ref,
 			trigger_id, trigger_revision, trigger_content_digest, n, 'cron', 'scheduled', 'queued', 'ql3:cron:v1:' || trigger_id || ':' || trigger_revision || ':' || n, $1, $1
 		FROM runs, generate_series(1, 20) n`, now-hour)
-	f := run.Filter{Projects: []string{"growth", "ops"}}
+	f := run.Filter{Projects: []string{"growth", "ops"}, Statuses: run.RunStatuses()} // which makes many lanes
 	whole, err := run.List(t.Context(), q, f, nil, run.MaxPage)
 	if err != nil || len(whole.Runs) != 42 {
 		t.Fatalf("List() = %d Runs, %v, want 42", len(whole.Runs), err)
