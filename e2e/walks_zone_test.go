@@ -23,9 +23,9 @@ func (p *tab) from(zone string) {
 }
 
 // inUTC is the times that the page says in UTC, also in the names and titles of its drawings. The title of a time and the
-// account in the Trigger's own zone say it besides.
+// account and its picture, which are in the Trigger's own zone, say it besides.
 const inUTC = `[...document.querySelectorAll("main :is(p, li, time, span, dd, svg, title)")]
-	.filter(el => !el.closest("[data-zone], .account, .next"))
+	.filter(el => !el.closest("[data-zone], .account, .lane, .next"))
 	.flatMap(el => [el.ariaLabel ?? "", ...[...el.childNodes].filter(x => x.nodeType === 3).map(x => x.data)])
 	.filter(x => /\d\d:\d\d(:\d\d)? UTC(?![+-])/.test(x))`
 
