@@ -257,7 +257,7 @@ func (s *server) pick(v viewer, r run.Summary) templates.Pick {
 // mayAnywhere reports whether the viewer may do p in one of the Projects they see.
 func (v viewer) mayAnywhere(p policy.Permission) bool {
 	for _, project := range v.projects {
-		if v.access.Decide(project.ID, p).Allowed {
+		if v.access.Decide(project.ProjectID, p).Allowed {
 			return true
 		}
 	}

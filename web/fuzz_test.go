@@ -71,7 +71,7 @@ func FuzzQuery(f *testing.F) {
 // readFilters reads what every list reads of a query.
 func readFilters(t *testing.T, q url.Values) {
 	t.Helper()
-	v := viewer{nowMS: fuzzNowMS, projects: []policy.Project{{ID: "ops"}, {ID: "growth"}}}
+	v := viewer{nowMS: fuzzNowMS, projects: []policy.Binding{{ProjectID: "ops"}, {ProjectID: "growth"}}}
 	runs, runsErr := runFilter(q, v)
 	_, auditErr := auditFilter(q, v)
 	_, schedulesErr := scheduleFilter(q, v)

@@ -21,11 +21,11 @@ import (
 func projectOptions(v viewer, selected string) []templates.Option {
 	options := []templates.Option{{Text: text.Of("all")}}
 	for _, p := range v.projects {
-		name := text.Data(shorten(visible(p.Name), 40))
-		if p.Archived {
+		name := text.Data(shorten(visible(p.ProjectName), 40))
+		if !p.ProjectActive {
 			name = text.Of("%s (archived)", name)
 		}
-		options = append(options, option(p.ID, name, selected))
+		options = append(options, option(p.ProjectID, name, selected))
 	}
 	return options
 }

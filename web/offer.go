@@ -27,7 +27,7 @@ func (s *server) idsFor(c echo.Context, projects []string) (search.IDs, error) {
 	if s.mediumOf(c) != asHTML {
 		return search.IDs{}, nil
 	}
-	return search.List(c.Request().Context(), s.DB, projects, offered)
+	return share(c.Request().Context(), s.recent, "ids", projects, func(ctx context.Context) (search.IDs, error) { return search.List(ctx, s.DB, projects, offered) })
 }
 
 // offer puts the ids of what the reader may see at the fields that want one whole.

@@ -64,10 +64,7 @@ func (s *server) readOverview(ctx context.Context, v viewer) (f overviewFacts, e
 	if f.Health, err = scheduler.ReadHealth(ctx, s.DB, projects); err != nil {
 		return f, err
 	}
-	if f.Hour, err = run.LastHour(ctx, s.DB, projects, hourEnd(v.nowMS)); err != nil {
-		return f, err
-	}
-	if f.Backlog, err = scheduler.ReadBacklog(ctx, s.DB, projects, backlogEnd(v.nowMS)); err != nil {
+	if err = s.readCharts(ctx, v, projects, &f); err != nil {
 		return f, err
 	}
 	if f.Replicas, err = scheduler.Replicas(ctx, s.DB); err != nil {
@@ -96,6 +93,19 @@ func (s *server) readOverview(ctx context.Context, v viewer) (f overviewFacts, e
 	f.Next, err = scheduler.Upcoming(ctx, s.DB, projects, time.Hour)
 	f.Next = nonNil(f.Next)
 	return f, err
+}
+
+// readCharts reads what is drawn of the last hour. To the end of its minute it is the same for all who see the same.
+func (s *server) readCharts(ctx context.Context, v viewer, projects []string, f *overviewFacts) (err error) {
+	hour, backlog := hourEnd(v.nowMS), backlogEnd(v.nowMS)
+	f.Hour, err = share(ctx, s.recent, "hour", []any{projects, hour}, func(ctx context.Context) (run.Hour, error) { return run.LastHour(ctx, s.DB, projects, hour) })
+	if err != nil {
+		return err
+	}
+	f.Backlog, err = share(ctx, s.recent, "backlog", []any{projects, backlog}, func(ctx context.Context) (scheduler.Backlog, error) {
+		return scheduler.ReadBacklog(ctx, s.DB, projects, backlog)
+	})
+	return err
 }
 
 func (s *server) overviewPage(c echo.Context, v viewer, f overviewFacts) templates.Overview {

@@ -13,6 +13,7 @@ import (
 	"github.com/qinglong/console/internal/oidc"
 	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/internal/text"
+	"github.com/qinglong/console/web/messages"
 	"github.com/qinglong/console/web/static"
 	"github.com/qinglong/console/web/templates"
 )
@@ -86,7 +87,8 @@ func writeHTML(c echo.Context, status int, page templ.Component) error {
 // render writes page, and returns its live parts. It waits for nothing, and the page that says the time is over must
 // itself render after that.
 func render(c echo.Context, page templ.Component, w io.Writer) (templates.Fragments, error) {
-	ctx, parts := templates.Recording(context.WithoutCancel(c.Request().Context()))
+	ctx := context.WithoutCancel(c.Request().Context())
+	ctx, parts := templates.Recording(messages.In(ctx, messages.From(ctx))) // asked for by every word: near at hand
 	return parts, page.Render(ctx, w)
 }
 

@@ -116,7 +116,8 @@ func (s *server) readRuns(ctx context.Context, f run.Filter, at spot) (found run
 	if err != nil {
 		return found, err
 	}
-	found.counts, err = run.CountByStatus(ctx, s.DB, f)
+	f.Statuses = nil // they are counted whatever is asked for
+	found.counts, err = share(ctx, s.recent, "runs", f, func(ctx context.Context) (map[run.Status]run.Count, error) { return run.CountByStatus(ctx, s.DB, f) })
 	return found, err
 }
 

@@ -91,7 +91,10 @@ func (s *server) readSchedules(ctx context.Context, f scheduler.Filter, after *s
 	if found.Page, err = scheduler.List(ctx, s.DB, f, after, pageSize); err != nil {
 		return found, err
 	}
-	found.counts, err = scheduler.CountByState(ctx, s.DB, f)
+	f.State = "" // they are counted whichever is asked for
+	found.counts, err = share(ctx, s.recent, "schedules", f, func(ctx context.Context) (map[scheduler.State]run.Count, error) {
+		return scheduler.CountByState(ctx, s.DB, f)
+	})
 	return found, err
 }
 

@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -29,7 +30,7 @@ import (
 	"github.com/qinglong/console/web/static"
 )
 
-// Config is everything the console needs. All fields but Runs, StepUp, AllowedHosts, Banner, Styleguide, FrameAncestors and FormAction
+// Config is everything the console needs. All fields but Runs, StepUp, AllowedHosts, Banner, Styleguide, SharedFor, FrameAncestors and FormAction
 // are required.
 type Config struct {
 	DB        pg.Querier // as role ql3_console
@@ -47,6 +48,8 @@ type Config struct {
 	Runs     *runmgmt.Manager // nil: this replica is read-only, and says so
 	StepUp   *oidc.StepUp     // nil: nobody can verify here, and so nothing can be retried or stopped; its RedirectURL is the public URL with StepUpPath below it
 	Live     *live.Hub        // says when what is shown may have changed
+	// SharedFor is how old counts may be that were read for somebody who sees the same; 0 shares none.
+	SharedFor time.Duration
 	// FrameAncestors are the same-site origins that may frame the read-only pages without what surrounds
 	// them; empty is none. FormAction are the
 	// origins besides the console's own that its forms may lead to, such as a proxy's sign-in.
@@ -71,13 +74,14 @@ type server struct {
 	links      links
 	declared   map[string]route // by method and whole path
 	protection *http.CrossOriginProtection
+	recent     *sharing
 }
 
 // New returns the console's handler.
 func New(c Config) http.Handler { return newServer(c).handler() }
 
 func newServer(c Config) *server {
-	s := &server{Config: c, declared: map[string]route{}, protection: http.NewCrossOriginProtection(),
+	s := &server{Config: c, declared: map[string]route{}, protection: http.NewCrossOriginProtection(), recent: &sharing{moment: c.SharedFor, hints: c.Live.Hints},
 		links: links{base: strings.TrimSuffix(c.PublicURL.Path, "/"), pages: map[string]route{}}}
 	for _, r := range s.routes() {
 		if r.name != "" && r.path != "" {

@@ -17,7 +17,7 @@ import (
 // asked, by which everything on their page is judged. It is read for every request and never kept past it.
 type viewer struct {
 	access   policy.Access
-	projects []policy.Project
+	projects []policy.Binding
 	nowMS    int64
 }
 
@@ -40,24 +40,14 @@ func (s *server) viewer(c echo.Context) (viewer, error) {
 
 // readViewer reads what a user may do, and in which Projects they may do what is needed; that may be none.
 func (s *server) readViewer(c echo.Context, user uuid.UUID, needed policy.Permission) (v viewer, err error) {
-	ctx := c.Request().Context()
-	if v.access, err = policy.ReadAccess(ctx, s.DB, user); err != nil {
+	if v.access, err = policy.ReadAccess(c.Request().Context(), s.DB, user); err != nil {
 		return viewer{}, err
 	}
 	c.Set(accessKey, v.access)
 	if !v.access.Active {
 		return viewer{}, &oidc.Ended{Reason: string(policy.UserDisabled)} // since the session was read
 	}
-	all, nowMS, err := policy.Projects(ctx, s.DB)
-	if err != nil {
-		return viewer{}, err
-	}
-	v.nowMS = nowMS
-	for _, p := range all {
-		if v.access.Decide(p.ID, needed).Allowed {
-			v.projects = append(v.projects, p)
-		}
-	}
+	v.projects, v.nowMS = v.access.Allowing(needed), v.access.NowMS
 	return v, nil
 }
 
@@ -66,8 +56,8 @@ func (s *server) readViewer(c echo.Context, user uuid.UUID, needed policy.Permis
 func (v viewer) sees(only string) []string {
 	ids := []string{}
 	for _, p := range v.projects {
-		if only == "" || p.ID == only {
-			ids = append(ids, p.ID)
+		if only == "" || p.ProjectID == only {
+			ids = append(ids, p.ProjectID)
 		}
 	}
 	return ids

@@ -28,7 +28,7 @@ func (s *server) servePages(ctx context.Context, i *identity, d development) err
 		return err
 	}
 	c := web.Config{DB: s.pools[migrations.RoleConsole], Log: s.log, PublicURL: i.public, Ready: s.isReady, Version: version,
-		AllowedHosts: d.hosts, Banner: d.banner, Styleguide: d.styleguide, Identity: w, Live: live.New(), FrameAncestors: i.flags.FrameAncestors, FormAction: i.flags.FormAction}
+		AllowedHosts: d.hosts, Banner: d.banner, Styleguide: d.styleguide, Identity: w, Live: live.New(), SharedFor: sharedFor, FrameAncestors: i.flags.FrameAncestors, FormAction: i.flags.FormAction}
 	if err := s.openManagement(ctx, i, &c); err != nil {
 		return err
 	}
@@ -67,6 +67,9 @@ const (
 	changeGap   = time.Second
 	changeEvery = 10 * time.Second
 )
+
+// sharedFor is for how long a count stands for those who see the same, unless pages are told before that something has changed.
+const sharedFor = time.Second
 
 // nextChange returns when it is time to look again.
 func (s *server) nextChange(ctx context.Context) error {

@@ -40,8 +40,7 @@ type PoolConfig struct {
 	StatementTimeout time.Duration
 	LockTimeout      time.Duration // how long a statement waits for a lock; 0 is for as long as it may take at all
 	// Serializable tells that this pool's transactions are SERIALIZABLE and read in index order: sequential scans would
-	// take predicate locks on whole relations, bitmaps on whole pages, and custom plans would choose them for small
-	// tables. A claim that sorts reads everything that is due, so joins are done in the order they are written.
+	// take predicate locks on whole relations, and bitmaps on whole pages. A claim that sorts reads everything that is due, so joins are done in the order they are written.
 	Serializable bool
 	// Lost is told when a connection that lay idle turns out to be dead. May be nil.
 	Lost func(error)
@@ -110,13 +109,13 @@ func runtimeParams(c PoolConfig) map[string]string {
 		"idle_in_transaction_session_timeout": milliseconds(idleTransaction),
 		"statement_timeout":                   milliseconds(c.StatementTimeout),
 		"lock_timeout":                        milliseconds(c.LockTimeout),
+		"plan_cache_mode":                     "force_generic_plan", // a plan for each execution takes longer than most of them, and none rests on a value
 	}
 	if c.Serializable {
 		params["enable_seqscan"] = "off"
 		params["enable_bitmapscan"] = "off"
 		params["enable_sort"] = "off"
 		params["join_collapse_limit"] = "1"
-		params["plan_cache_mode"] = "force_generic_plan"
 	}
 	return params
 }

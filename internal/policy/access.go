@@ -27,6 +27,7 @@ type Access struct {
 	UserID   uuid.UUID
 	Active   bool               // false also for a User that does not exist
 	Bindings map[string]Binding // by Project; a lost role has none
+	NowMS    int64              // the database clock of the reading; 0 for a User that does not exist
 }
 
 // currentBindings selects the newest version of each binding of the User $1, lost roles included.
@@ -34,7 +35,7 @@ const currentBindings = `SELECT DISTINCT ON (project_id) project_id, role, versi
     WHERE user_id = $1 ORDER BY project_id, version DESC`
 
 const accessSQL = `
-SELECT u.status = 'active', coalesce(p.id, ''), coalesce(p.name, ''), coalesce(p.status = 'active', false), coalesce(p.version, 0),
+SELECT ` + pg.ClockMS + `, u.status = 'active', coalesce(p.id, ''), coalesce(p.name, ''), coalesce(p.status = 'active', false), coalesce(p.version, 0),
     coalesce(b.role, ''), coalesce(b.version, 0)
 FROM users u
 LEFT JOIN LATERAL (` + currentBindings + `) b ON b.role IS NOT NULL
@@ -50,7 +51,7 @@ func ReadAccess(ctx context.Context, q pg.Querier, user uuid.UUID) (_ Access, er
 		return Access{}, err
 	}
 	var b Binding
-	_, err = pgx.ForEachRow(rows, []any{&a.Active, &b.ProjectID, &b.ProjectName, &b.ProjectActive, &b.ProjectVersion, &b.Role, &b.Version}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&a.NowMS, &a.Active, &b.ProjectID, &b.ProjectName, &b.ProjectActive, &b.ProjectVersion, &b.Role, &b.Version}, func() error {
 		if b.ProjectID != "" { // a User without a role is one row
 			a.Bindings[b.ProjectID] = b
 		}
@@ -64,8 +65,22 @@ func ReadAccess(ctx context.Context, q pg.Querier, user uuid.UUID) (_ Access, er
 
 // Visible returns the ids of the Projects whose contents the User may read, sorted: what every list is restricted to.
 func (a Access) Visible() []string {
-	visible := slices.Sorted(maps.Keys(a.Bindings))
-	return slices.DeleteFunc(visible, func(id string) bool { return !a.Decide(id, Read).Allowed })
+	var ids []string
+	for _, b := range a.Allowing(Read) {
+		ids = append(ids, b.ProjectID)
+	}
+	return ids
+}
+
+// Allowing returns the bindings that let the User do p now, sorted by Project.
+func (a Access) Allowing(p Permission) []Binding {
+	var list []Binding
+	for _, project := range slices.Sorted(maps.Keys(a.Bindings)) {
+		if d := a.Decide(project, p); d.Allowed {
+			list = append(list, d.Binding)
+		}
+	}
+	return list
 }
 
 // Somewhere reports whether the User may do p in any Project at all.

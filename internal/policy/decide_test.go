@@ -7,8 +7,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/qinglong/console/internal/pg"
+	"github.com/qinglong/console/internal/pg/pgtest"
 	"github.com/qinglong/console/internal/policy"
 )
 
@@ -113,6 +116,7 @@ func TestDecideAgainstTruth(t *testing.T) {
 
 func TestReadAccess(t *testing.T) {
 	w := newWorld(t)
+	anyClock := cmpopts.IgnoreFields(policy.Access{}, "NowMS")
 	inLab, inWeb := asks(alice, policy.Owner), asks(alice, policy.Viewer)
 	inLab.Project, inWeb.Project = "lab", "web"
 	w.grant(asks(alice, policy.Viewer))
@@ -126,14 +130,19 @@ func TestReadAccess(t *testing.T) {
 		"ops": {ProjectID: "ops", ProjectName: "Operations", ProjectActive: true, ProjectVersion: 7, Role: policy.Operator, Version: 2},
 		"lab": {ProjectID: "lab", ProjectName: "Laboratory", ProjectVersion: 2, Role: policy.Owner, Version: 1},
 	}}
-	if diff := cmp.Diff(want, w.access(alice)); diff != "" {
+	if diff := cmp.Diff(want, w.access(alice), anyClock); diff != "" {
 		t.Errorf("ReadAccess(alice) (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"lab", "ops"}, w.access(alice).Visible()); diff != "" {
 		t.Errorf("Visible() (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(policy.Access{UserID: eve, Active: true, Bindings: map[string]policy.Binding{}}, w.access(eve)); diff != "" {
+	if diff := cmp.Diff(policy.Access{UserID: eve, Active: true, Bindings: map[string]policy.Binding{}}, w.access(eve), anyClock); diff != "" {
 		t.Errorf("ReadAccess(eve), who has no role (-want +got):\n%s", diff)
+	}
+	clock := func() int64 { return pgtest.Value[int64](t, w.super, "SELECT "+pg.ClockMS) }
+	before := clock()
+	if now := w.access(alice).NowMS; now < before || now > clock() {
+		t.Errorf("ReadAccess(alice).NowMS = %d, want the database clock, %d or later", now, before)
 	}
 	if a := w.access(asks(alice, "").MutationID); a.Active || a.Visible() != nil {
 		t.Errorf("ReadAccess(nobody) = %+v, want no access", a)
@@ -177,19 +186,6 @@ func (w world) must(err error) {
 	w.Helper()
 	if err != nil {
 		w.Fatal(err)
-	}
-}
-
-func TestProjects(t *testing.T) {
-	w := newWorld(t)
-	want := []policy.Project{{ID: "lab", Name: "Laboratory", Archived: true}, {ID: "ops", Name: "Operations"}, {ID: "web", Name: "Website"}}
-	got, nowMS, err := policy.Projects(t.Context(), w.console)
-	if diff := cmp.Diff(want, got); diff != "" || err != nil || nowMS == 0 {
-		t.Errorf("Projects() = %d, %v (-want +got):\n%s", nowMS, err, diff)
-	}
-	w.exec(`TRUNCATE projects CASCADE`)
-	if got, nowMS, err := policy.Projects(t.Context(), w.console); err != nil || len(got) != 0 || nowMS == 0 {
-		t.Errorf("Projects() = %v, %d, %v, want none and the clock", got, nowMS, err)
 	}
 }
 

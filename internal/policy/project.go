@@ -3,39 +3,11 @@ package policy
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/qinglong/console/internal/pg"
 )
-
-// Project is a Project as a reader may choose it.
-type Project struct {
-	ID       string
-	Name     string
-	Archived bool
-}
-
-// Projects returns every Project, and the database clock. Which of them a reader may see is [Access.Visible]'s to say.
-func Projects(ctx context.Context, q pg.Querier) (_ []Project, nowMS int64, err error) {
-	defer pg.Wrap(&err, "policy.Projects()")
-	rows, err := q.Query(ctx, `
-		SELECT `+pg.ClockMS+`, coalesce(p.id, ''), coalesce(p.name, ''), coalesce(p.status = 'archived', false)
-		FROM (SELECT) one LEFT JOIN projects p ON true ORDER BY p.id`)
-	if err != nil {
-		return nil, 0, err
-	}
-	var list []Project
-	var p Project
-	_, err = pgx.ForEachRow(rows, []any{&nowMS, &p.ID, &p.Name, &p.Archived}, func() error {
-		if p.ID != "" { // no Project at all is one row
-			list = append(list, p)
-		}
-		return nil
-	})
-	return slices.Clip(list), nowMS, err
-}
 
 // lockProject takes the lock that every writer of a Project's policy takes first. FOR NO KEY UPDATE, because FOR UPDATE
 // deadlocks with foreign-key checks.

@@ -90,6 +90,9 @@ func (t Text) In(c Catalogue) string {
 	if len(t.args) == 0 { // then its places, if it has any, are for somebody else to fill
 		return message
 	}
+	if message == verbatim {
+		return word(t.args[0], c)
+	}
 	words := make([]any, len(t.args))
 	for i, a := range t.args {
 		words[i] = word(a, c)

@@ -34,6 +34,7 @@ type Hub struct {
 	users map[uuid.UUID]int
 	done  chan struct{}
 	ended bool
+	hints int64
 }
 
 // New returns a Hub without subscribers.
@@ -85,12 +86,20 @@ func (s *Subscription) Close() {
 func (h *Hub) Hint() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.hints++
 	for s := range h.subs {
 		select {
 		case s.changed <- struct{}{}:
 		default:
 		}
 	}
+}
+
+// Hints is how many there have been: what was read when there were fewer may have changed since.
+func (h *Hub) Hints() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.hints
 }
 
 // Open is how many subscriptions there are.
