@@ -68,9 +68,9 @@ func TestAuditKeepsWhatIsWritten(t *testing.T) {
 		{"what cannot be stored", hostile, hostileRead},
 		{"a User without a name", nameless, namelessRead},
 	}
-	w := newWorld(t)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t) // with nothing written in the same millisecond
 			before := w.clock()
 			w.audit(tt.write)
 			got := w.list(everyEvent, nil, 1).Events[0]
