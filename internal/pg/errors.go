@@ -59,8 +59,8 @@ func certainlyRolledBack(err error) bool {
 
 // Unavailable reports whether err means that this database cannot be worked with now: no connection, for whatever
 // reason, a server that is starting, stopping or was failed over (class 08, 57P01 to 57P04), or a primary that has
-// become read-only. A deadline that passed counts, whoever set it; a caller that went away does not, though pgx
-// reports it in the same types.
+// become read-only. A deadline that passed counts, whoever set it, the server's own (57014) too; a caller that went away
+// does not, though pgx reports it in the same types.
 func Unavailable(err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return false
@@ -70,7 +70,7 @@ func Unavailable(err error) bool {
 	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return strings.HasPrefix(e.Code, "08") || strings.HasPrefix(e.Code, "57P0") ||
-			e.Code == pgerrcode.ReadOnlySQLTransaction || e.Code == pgerrcode.TooManyConnections
+			e.Code == pgerrcode.ReadOnlySQLTransaction || e.Code == pgerrcode.TooManyConnections || e.Code == pgerrcode.QueryCanceled
 	}
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true

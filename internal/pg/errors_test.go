@@ -53,6 +53,12 @@ func TestUnavailable(t *testing.T) {
 				return err
 			})
 		}, true},
+		{"the server's deadline, 57014", func(t *testing.T) error {
+			return pg.ReadTx(t.Context(), pool, func(tx pgx.Tx) error {
+				_, err := tx.Exec(t.Context(), `SET LOCAL statement_timeout = 20; SELECT pg_sleep(60)`)
+				return err
+			})
+		}, true},
 		{"our own deadline", func(t *testing.T) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			defer cancel()
