@@ -213,7 +213,7 @@ func (s *server) batchMarkdown(d deed, b runmgmt.BatchView) text.Text {
 
 // pickRows gives the Runs of a list boxes where something may be done to them, and says what.
 func (s *server) pickRows(v viewer, q url.Values, list runsFound, page *templates.Runs) {
-	if s.Runs == nil || s.StepUp == nil || page.Embed || !v.mayAnywhere(policy.RetryRun) {
+	if s.Runs == nil || s.StepUp == nil || page.Embed || !v.access.Somewhere(policy.RetryRun) {
 		return
 	}
 	waiting := 0
@@ -252,14 +252,4 @@ func (s *server) pick(v viewer, r run.Summary) templates.Pick {
 		}
 	}
 	return templates.Pick{}
-}
-
-// mayAnywhere reports whether the viewer may do p in one of the Projects they see.
-func (v viewer) mayAnywhere(p policy.Permission) bool {
-	for _, project := range v.projects {
-		if v.access.Decide(project.ProjectID, p).Allowed {
-			return true
-		}
-	}
-	return false
 }
