@@ -171,7 +171,7 @@ func (s *statement) beyond(from *pg.Cursor, o order) string {
 func (s *statement) seen(w walk, walks int, from *pg.Cursor, o order, limit int) string {
 	l := lane{over: s.over(w), keys: s.keysOf(w), rest: s.rest(w), order: o, limit: limit}
 	l.most = max(lookedAt/(walks*s.lanes(w)), limit)
-	if head := headOf(limit, s.lanes(w)); head < limit {
+	if head := HeadOf(limit, s.lanes(w)); head < limit {
 		return l.heads(s.beyond(from, o), head)
 	}
 	return "SELECT c.* FROM " + l.over + " CROSS JOIN LATERAL (" + l.walk(s.beyond(from, o), l.most) + ") c"
@@ -197,9 +197,9 @@ func (l lane) walk(beyond string, most int) string {
     WHERE x.fits OR x.nth = %[4]d LIMIT %[5]d`, l.keys+beyond, l.rest, l.order, most, l.limit)
 }
 
-// headOf is how many Runs make the head of a lane: so many that half the lanes fill a page, and with few lanes more are
-// not entered twice than need be.
-func headOf(limit, lanes int) int { return min(max(2*limit/lanes, 3), limit) }
+// HeadOf is how many rows make the head of a lane, of Runs or of Schedules: so many that half the lanes fill a page of limit
+// rows, and with few lanes more are not entered twice than need be.
+func HeadOf(limit, lanes int) int { return min(max(2*limit/max(lanes, 1), 3), limit) }
 
 // heads selects the first Runs of many lanes. Only the head of every lane is looked at: the last of the first limit that fit
 // of all heads is a bound that no Run of the page is beyond, and a lane is walked on, as far as the bound, only if all of its

@@ -187,7 +187,7 @@ func (s *statement) lanes(w walk, after *Cursor, limit int) string {
 	lane := fmt.Sprintf("SELECT s.project_id, s.trigger_id, %s::bigint AS sort FROM trigger_schedules s WHERE s.project_id = p.id AND %s", w.sort, w.keys)
 	fits := s.fits(w)
 	if fits == "" {
-		return w.heads(over, lane, beyond, limit, headOf(limit, len(s.Projects)))
+		return w.heads(over, lane, beyond, limit, run.HeadOf(limit, len(s.Projects)))
 	}
 	return fmt.Sprintf(`SELECT c.* FROM %[1]s CROSS JOIN LATERAL (
         SELECT x.project_id, x.trigger_id, x.sort, x.fits, x.nth = %[6]d AS cut FROM (
@@ -195,9 +195,6 @@ func (s *statement) lanes(w walk, after *Cursor, limit int) string {
             FROM trigger_schedules s WHERE s.project_id = p.id AND %[2]s ORDER BY %[5]s LIMIT %[6]d) x
         WHERE x.fits OR x.nth = %[6]d LIMIT %[7]d) c`, over, w.keys+beyond, w.sort, fits, w.order(), s.most(w, limit), limit)
 }
-
-// headOf is how many Schedules make the head of a lane: so many that half the lanes fill a page.
-func headOf(limit, lanes int) int { return min(max(2*limit/max(lanes, 1), 3), limit) }
 
 // heads selects the first Schedules of lanes of which all fit. Of many lanes only the heads are looked at: the last of the
 // first limit of all heads is a bound that none of the page is beyond, and a lane is walked on, as far as the bound, only if
