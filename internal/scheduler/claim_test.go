@@ -76,6 +76,65 @@ func TestClaimLeavesAHeldScheduleAloneUntilItExpires(t *testing.T) {
 	}
 }
 
+// A claim's COMMIT waits for no disk and no standby, and only a claim's: the connection's next transaction does again.
+func TestClaimWaitsForNoDisk(t *testing.T) {
+	w := newWorld(t, "one")
+	w.due("one", time.Second)
+	conn, err := w.runtime.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	waits := func(q pg.Querier) (setting string) {
+		t.Helper()
+		if err := q.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&setting); err != nil {
+			t.Fatal(err)
+		}
+		return setting
+	}
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if list, err := claim(t.Context(), tx, "a", 30*time.Second, 16); err != nil || len(list) != 1 {
+		t.Fatalf("claim = %v, %v, want one", triggersOf(list), err)
+	}
+	if got := waits(tx); got != "off" {
+		t.Errorf("the claim commits with synchronous_commit=%s, want off", got)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := waits(conn); got != "on" {
+		t.Errorf("after a claim synchronous_commit=%s, want on", got)
+	}
+}
+
+// A crash, or a failover, may lose a claim that a replica holds: its row is as before, and the next claim of it has the
+// same versions. Whoever holds the lost one commits nothing, before and after somebody else has claimed.
+func TestClaimThatACrashHasLostIsRaced(t *testing.T) {
+	w := newWorld(t, "one")
+	w.due("one", time.Second)
+	lost := w.claimOne("a")
+	w.exec(`UPDATE trigger_schedules SET claim_owner = NULL, claim_token = NULL, claim_expires_at_ms = NULL, claim_version = claim_version - 1, state_version = state_version - 1`)
+	stale := func() Result { return w.commitOf(lost)[0] }
+	if r := stale(); r.Outcome != Raced || r.Reason != "claim gone" {
+		t.Errorf("the commit of a lost claim = %s (%s), want raced (claim gone)", r.Outcome, r.Reason)
+	}
+	again := w.claimOne("b")
+	if again.Version != lost.Version || again.StateVersion != lost.StateVersion || again.TakenFrom != "" {
+		t.Errorf("the next claim has versions %d and %d, taken from %q, want %d and %d as the lost one, from nobody", again.Version, again.StateVersion,
+			again.TakenFrom, lost.Version, lost.StateVersion)
+	}
+	if r := stale(); r.Outcome != Raced || r.Reason != "claim gone" {
+		t.Errorf("the commit of a lost claim beside another = %s (%s), want raced (claim gone)", r.Outcome, r.Reason)
+	}
+	if r := w.commitOf(again)[0]; r.Outcome != Admitted {
+		t.Errorf("the commit of the next claim = %+v, want admitted", r)
+	}
+}
+
 // Two replicas claim at the same moment: the first has the row locked and has not committed. Without SKIP LOCKED the
 // second would wait; without the lock it would claim the same row.
 func TestClaimSkipsARowThatIsBeingClaimed(t *testing.T) {

@@ -16,11 +16,11 @@ func TestNextSize(t *testing.T) {
 		full, disturbed bool
 		want            int
 	}{
-		{"nothing more is due", 64, false, false, firstBatch},
-		{"a backlog", 16, true, false, 32},
+		{"nothing more is due", batchLimit, false, false, firstBatch},
+		{"a backlog", firstBatch, true, false, 2 * firstBatch},
 		{"a backlog, at the limit", batchLimit, true, false, batchLimit},
-		{"others are in the way", 64, true, true, 32},
-		{"others are in the way of the last", 64, false, true, 32},
+		{"others are in the way", batchLimit, true, true, batchLimit / 2},
+		{"others are in the way of the last", batchLimit, false, true, batchLimit / 2},
 		{"others are in the way of a small one", firstBatch, true, true, firstBatch},
 	}
 	for _, tt := range tests {

@@ -40,7 +40,7 @@ const (
 	MaxCadence  = 10 * time.Second
 	MinCadence  = 50 * time.Millisecond
 	MaxDrain    = 60 * time.Second
-	firstBatch  = 16  // Schedules at once, while there is no backlog
+	firstBatch  = 64  // Schedules at once, while there is no backlog: what a second brings is mostly less, and then one transaction has it all
 	batchLimit  = 128 // Schedules a transaction under a backlog; more gains nothing
 	countLimit  = 10_000
 	backlogSeen = 10_000
