@@ -75,8 +75,6 @@ var claims = in(claimFile, "", "",
 	mutation{what: "a new version", from: "claim_version = s.claim_version + 1", to: "claim_version = s.claim_version", test: "TestClaimWritesTheWholeLease|TestClaimLeavesAHeldScheduleAloneUntilItExpires"},
 	mutation{what: "a new state version", from: "state_version = s.state_version + 1", to: "state_version = s.state_version", test: "TestClaimWritesTheWholeLease"},
 	mutation{what: "a new token", from: "claim_token = gen_random_uuid()", to: "claim_token = coalesce(s.claim_token, gen_random_uuid())", test: "TestClaimLeavesAHeldScheduleAloneUntilItExpires|TestStalledReplicaCommitsNothingBeforeTheNewHolder"},
-	mutation{what: "a COMMIT that waits for no disk", from: " FROM set_config('synchronous_commit', 'off', true)", to: "", test: "TestClaimWaitsForNoDisk"},
-	mutation{what: "and only that COMMIT", from: "'off', true)", to: "'off', false)", test: "TestClaimWaitsForNoDisk"},
 	mutation{what: "the order by which the earliest comes first", from: "    ORDER BY coalesce(s.next_fire_at_ms, -1), s.project_id, s.trigger_id\n    LIMIT", to: "    ORDER BY s.trigger_id DESC LIMIT", test: "TestClaimTakesWhatIsDueEarliestFirst"},
 )
 

@@ -47,12 +47,8 @@ type Claim struct {
 // claimSQL takes due Schedules under a lease of $2 ms for $1. Their number is part of the text, not a parameter: the
 // planner must know that it is small. The joins stand inside the locking CTE so that a
 // row that was waited for is checked against them again. The expression over next_fire_at_ms is the index's own.
-//
-// Its COMMIT waits neither for the disk nor for a standby: a claim that a crash loses has admitted nothing, its Schedule is
-// due as before, and whoever holds it finds another token or none. What a commit rests on is on disk before the commit is,
-// because both are in one log.
 const claimSQL = `
-WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms FROM set_config('synchronous_commit', 'off', true)
+WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms
 ), due AS MATERIALIZED (
     SELECT s.project_id, s.trigger_id, s.claim_owner AS taken_from, s.claim_expires_at_ms AS lapsed_at_ms, s.next_fire_at_ms,
         p.version AS project_version, tr.content, tr.content_digest, tr.task_id, tr.task_revision, tr.task_content_digest,

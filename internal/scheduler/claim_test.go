@@ -76,44 +76,9 @@ func TestClaimLeavesAHeldScheduleAloneUntilItExpires(t *testing.T) {
 	}
 }
 
-// A claim's COMMIT waits for no disk and no standby, and only a claim's: the connection's next transaction does again.
-func TestClaimWaitsForNoDisk(t *testing.T) {
-	w := newWorld(t, "one")
-	w.due("one", time.Second)
-	conn, err := w.runtime.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Release()
-	waits := func(q pg.Querier) (setting string) {
-		t.Helper()
-		if err := q.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&setting); err != nil {
-			t.Fatal(err)
-		}
-		return setting
-	}
-	tx, err := conn.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tx.Rollback(context.Background())
-	if list, err := claim(t.Context(), tx, "a", 30*time.Second, 16); err != nil || len(list) != 1 {
-		t.Fatalf("claim = %v, %v, want one", triggersOf(list), err)
-	}
-	if got := waits(tx); got != "off" {
-		t.Errorf("the claim commits with synchronous_commit=%s, want off", got)
-	}
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := waits(conn); got != "on" {
-		t.Errorf("after a claim synchronous_commit=%s, want on", got)
-	}
-}
-
-// A crash, or a failover, may lose a claim that a replica holds: its row is as before, and the next claim of it has the
+// A failover to a standby that lagged may lose a claim that a replica holds: its row is as before, and the next claim of it has the
 // same versions. Whoever holds the lost one commits nothing, before and after somebody else has claimed.
-func TestClaimThatACrashHasLostIsRaced(t *testing.T) {
+func TestClaimThatAFailoverHasLostIsRaced(t *testing.T) {
 	w := newWorld(t, "one")
 	w.due("one", time.Second)
 	lost := w.claimOne("a")
