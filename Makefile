@@ -147,6 +147,12 @@ bench-size: ## Measure how soon serve is ready, its memory beside 10,000 Schedul
 	CONSOLE_POSTGRES_BIN=$$bin go test ./e2e -run '^$$' -bench '^BenchmarkSize$$' -benchtime 1x | \
 	awk '/^size: / { last = $$0; next } { print } END { print last }'
 
+.PHONY: bench-growth
+bench-growth: ## Measure the memory of one replica, its pages and a stream for half an hour (GROWTH_MINUTES=2 to try)
+	@set -o pipefail && bin=$$(.ci/setup --print-bin) && \
+	CONSOLE_POSTGRES_BIN=$$bin go test ./e2e -run '^$$' -bench '^BenchmarkGrowth$$' -benchtime 1x -timeout 5h | \
+	awk '/^growth: / { last = $$0; next } { print } END { print last }'
+
 .PHONY: bench-reads
 bench-reads: ## Measure every list, count, chart, search and detail beside a million Runs (4 min)
 	@bin=$$(.ci/setup --print-bin) && CONSOLE_POSTGRES_BIN=$$bin go test ./internal/bench -run '^$$' -bench '^BenchmarkReads$$' -benchtime 1x -timeout 90m

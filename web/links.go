@@ -17,6 +17,9 @@ type links struct {
 func (l links) url(path string, q url.Values) string { return withQuery(l.base+path, q) }
 
 func withQuery(address string, q url.Values) string {
+	if len(q) == 0 {
+		return address
+	}
 	if kept := nonEmpty(q); len(kept) > 0 {
 		return address + "?" + kept.Encode()
 	}

@@ -28,6 +28,9 @@ const (
 // characters, the invisible and bidirectional formatting characters, and what has no ink of its own. What shapes the
 // character before it stays after one: the joiner and the selector inside an emoji.
 func visible(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r > 0x7e }) {
+		return s // as nearly everything is
+	}
 	shown := false // the rune before is one that is seen
 	return strings.Map(func(r rune) rune {
 		joins := r == '\u200d' || unicode.Is(unicode.Variation_Selector, r)
@@ -54,6 +57,9 @@ func inkless(r rune) bool {
 
 // shorten returns the first n characters of s.
 func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
 	runes := []rune(s)
 	if len(runes) <= n {
 		return s

@@ -14,35 +14,31 @@ import (
 
 // A Text is something said to a person. The zero Text says nothing.
 type Text struct {
-	message string
+	message string // or, of what is no message, all that it says
 	args    []any
+	data    bool // it is no message
 }
 
 // A Catalogue knows messages in one language, by what they are in English. A message it lacks stays English.
 type Catalogue map[string]string
 
-// verbatim is the message of what is no message: it stands in no catalogue.
-const verbatim = "%s"
+// place is one in a message.
+const place = "%s"
 
 // Of says message, whose only verb is %s, or %[2]s where a language changes the order. An argument is a string, which is
 // shown as it is, an integer, which is shown with its thousands apart, a Text, or anything that fmt prints.
-func Of(message string, args ...any) Text { return Text{message, args} }
+func Of(message string, args ...any) Text { return Text{message: message, args: args} }
 
 // Count says one when n is 1, and otherwise many, whose first place n takes.
 func Count(n int, one, many string) Text {
 	if n == 1 {
 		return Text{message: one}
 	}
-	return Text{many, []any{n}}
+	return Text{message: many, args: []any{n}}
 }
 
 // Data is a text that no language changes: a name, an id, what somebody typed.
-func Data(s string) Text {
-	if s == "" {
-		return Text{}
-	}
-	return Text{verbatim, []any{s}}
-}
+func Data(s string) Text { return Text{message: s, data: s != ""} }
 
 // Join says parts one after another with sep between them, leaving out those that say nothing.
 func Join(sep Text, parts ...Text) Text {
@@ -56,7 +52,7 @@ func Join(sep Text, parts ...Text) Text {
 		}
 		list = append(list, p)
 	}
-	return Text{strings.Repeat(verbatim, len(list)), list}
+	return Text{message: strings.Repeat(place, len(list)), args: list}
 }
 
 // Empty reports whether t says nothing.
@@ -64,6 +60,9 @@ func (t Text) Empty() bool { return t.message == "" }
 
 // Map is t with f of all that stands in its places as it is, also in those of a Text there. A number stays as it is.
 func (t Text) Map(f func(string) string) Text {
+	if t.data {
+		return Data(f(t.message))
+	}
 	args := make([]any, len(t.args))
 	for i, a := range t.args {
 		switch a := a.(type) {
@@ -75,7 +74,7 @@ func (t Text) Map(f func(string) string) Text {
 			args[i] = f(fmt.Sprint(a))
 		}
 	}
-	return Text{t.message, args}
+	return Text{message: t.message, args: args}
 }
 
 // String says t in English.
@@ -83,6 +82,9 @@ func (t Text) String() string { return t.In(nil) }
 
 // In says t as c knows it.
 func (t Text) In(c Catalogue) string {
+	if t.data {
+		return t.message
+	}
 	message, ok := c[t.message]
 	if !ok {
 		message = t.message
@@ -90,14 +92,25 @@ func (t Text) In(c Catalogue) string {
 	if len(t.args) == 0 { // then its places, if it has any, are for somebody else to fill
 		return message
 	}
-	if message == verbatim {
+	if message == place {
 		return word(t.args[0], c)
 	}
-	words := make([]any, len(t.args))
-	for i, a := range t.args {
-		words[i] = word(a, c)
+	if strings.Contains(message, "%[") { // in another order
+		words := make([]any, len(t.args))
+		for i, a := range t.args {
+			words[i] = word(a, c)
+		}
+		return fmt.Sprintf(message, words...)
 	}
-	return fmt.Sprintf(message, words...)
+	var said strings.Builder
+	for _, a := range t.args {
+		before, after, _ := strings.Cut(message, place)
+		said.WriteString(before)
+		said.WriteString(word(a, c))
+		message = after
+	}
+	said.WriteString(message)
+	return said.String()
 }
 
 func word(a any, c Catalogue) string {

@@ -68,3 +68,19 @@ func TestDigits(t *testing.T) {
 		}
 	})
 }
+
+// A message is filled as fmt fills it, whatever its words are.
+func TestPlacesAreFilledAsFmtFillsThem(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		parts := rapid.SliceOfN(rapid.SampledFrom([]string{"%s", " of ", "，", "s", "100"}), 0, 8).Draw(t, "message")
+		message := strings.Join(parts, "")
+		var args, words []any
+		for range strings.Count(message, "%s") {
+			word := rapid.String().Draw(t, "word")
+			args, words = append(args, word), append(words, word)
+		}
+		if got, want := Of(message, args...).String(), fmt.Sprintf(message, words...); got != want {
+			t.Fatalf("Of(%q, %q) = %q, want %q", message, args, got, want)
+		}
+	})
+}
