@@ -11,10 +11,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 )
 
 // ErrSeeded reports that the database has been seeded before. Nothing of that can be deleted: begin with a new one.
@@ -57,9 +59,12 @@ var script string
 
 const separator = "\n-- next\n"
 
-// Seed makes size in a migrated database, one transaction a Project, and tells progress what it has done. pool is of
-// the owner of the schema or of a superuser.
-func Seed(ctx context.Context, pool *pgxpool.Pool, size Size, progress func(project int)) error {
+// seeders is how many Projects are made at a time: the server has a process for each.
+const seeders = 2
+
+// Seed makes size in a migrated database, one transaction a Project, and tells progress how many Projects there are. pool is
+// of the owner of the schema or of a superuser.
+func Seed(ctx context.Context, pool *pgxpool.Pool, size Size, progress func(made int)) error {
 	if err := size.Validate(); err != nil {
 		return err
 	}
@@ -68,16 +73,33 @@ func Seed(ctx context.Context, pool *pgxpool.Pool, size Size, progress func(proj
 	}
 	statements := strings.Split(script, separator)
 	perProject, last := statements[:len(statements)-1], statements[len(statements)-1]
-	for project := 1; project <= size.Projects; project++ {
-		if err := seedProject(ctx, pool, perProject, size.arguments(project)); err != nil {
-			return fmt.Errorf("project %d: %w", project, err)
-		}
-		progress(project)
+	if err := seedProjects(ctx, pool, perProject, size, progress); err != nil {
+		return err
 	}
 	if _, err := pool.Exec(ctx, last, pgx.NamedArgs{"due": size.duePerProject()}); err != nil {
 		return fmt.Errorf("set the cursors: %w", err)
 	}
 	return analyze(ctx, pool)
+}
+
+func seedProjects(ctx context.Context, pool *pgxpool.Pool, statements []string, size Size, progress func(made int)) error {
+	var telling sync.Mutex
+	made := 0
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(seeders)
+	for project := 1; project <= size.Projects; project++ {
+		all.Go(func() error {
+			if err := seedProject(ctx, pool, statements, size.arguments(project)); err != nil {
+				return fmt.Errorf("project %d: %w", project, err)
+			}
+			telling.Lock()
+			defer telling.Unlock()
+			made++
+			progress(made)
+			return nil
+		})
+	}
+	return all.Wait()
 }
 
 func mustBeUnseeded(ctx context.Context, pool *pgxpool.Pool) error {

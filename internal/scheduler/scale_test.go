@@ -25,6 +25,7 @@ const (
 	scaleSchedules = "SCALE_SCHEDULES"
 	scaleRuns      = "SCALE_RUNS"
 	scaleTimes     = 300
+	scaleBatch     = 16 // Schedules at once
 )
 
 // scaled is a database of some size, and how long claim and commit took in it.
@@ -36,7 +37,7 @@ type scaled struct {
 	commits        []time.Duration
 }
 
-// BenchmarkScale measures the claim and the commit of sixteen Schedules, wherever they are, in a small database and in a
+// BenchmarkScale measures the claim and the commit of a few Schedules, wherever they are, in a small database and in a
 // large one, by turns, so that whatever else the machine does slows both alike. The server is as durable as in
 // production, and has as much memory as a database of that size is given.
 func BenchmarkScale(b *testing.B) {
@@ -56,7 +57,7 @@ func BenchmarkScale(b *testing.B) {
 		}
 	}
 	for _, s := range all {
-		fmt.Printf("%-32s claim %6.2f ms   commit %6.2f ms   (medians of %d, sixteen at once)\n", s.name, milliseconds(s.claims), milliseconds(s.commits), scaleTimes)
+		fmt.Printf("%-32s claim %6.2f ms   commit %6.2f ms   (medians of %d, %d at once)\n", s.name, milliseconds(s.claims), milliseconds(s.commits), scaleTimes, scaleBatch)
 	}
 	cost := func(s *scaled) float64 { return milliseconds(s.claims) + milliseconds(s.commits) }
 	fmt.Printf("scale: ratio=%.2f\n", cost(all[1])/cost(all[0]))
@@ -84,21 +85,21 @@ func newScaled(b *testing.B, server *postgres.Server, name string, size bench.Si
 	}
 	s := &scaled{name: fmt.Sprintf("%d Schedules, %d Runs", size.Schedules, size.Runs), super: db.Super(b), runtime: db.Pool(b, migrations.RoleRuntime)}
 	s.keys = pgtest.Value[[]string](b, s.super, `SELECT array_agg(k) FROM (SELECT project_id || ' ' || trigger_id AS k FROM trigger_schedules
-		WHERE enabled ORDER BY random() LIMIT $1) picked`, scaleTimes*firstBatch)
+		WHERE enabled ORDER BY random() LIMIT $1) picked`, scaleTimes*scaleBatch)
 	return s
 }
 
-// admit makes sixteen Schedules due and measures their way to sixteen Runs.
+// admit makes a few Schedules due and measures their way to as many Runs.
 func (s *scaled) admit(b *testing.B) {
 	b.Helper()
-	some := s.keys[:firstBatch]
-	s.keys = append(s.keys[firstBatch:], some...)
+	some := s.keys[:scaleBatch]
+	s.keys = append(s.keys[scaleBatch:], some...)
 	mustExec(b, s.super, `UPDATE trigger_schedules SET next_fire_at_ms = `+pg.ClockMS+` - 1000 WHERE (project_id, trigger_id) IN (
 		SELECT split_part(k, ' ', 1), split_part(k, ' ', 2) FROM unnest($1::text[]) k)`, some)
 	begun := time.Now()
-	claims, err := claim(b.Context(), s.runtime, "a", 30*time.Second, firstBatch)
-	if err != nil || len(claims) != firstBatch {
-		b.Fatalf("claim = %d claims, %v, want %d", len(claims), err, firstBatch)
+	claims, err := claim(b.Context(), s.runtime, "a", 30*time.Second, scaleBatch)
+	if err != nil || len(claims) != scaleBatch {
+		b.Fatalf("claim = %d claims, %v, want %d", len(claims), err, scaleBatch)
 	}
 	claimed := time.Now()
 	var list []work

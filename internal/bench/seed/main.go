@@ -100,9 +100,9 @@ func mayFill(ctx context.Context, pool *pgxpool.Pool, yes bool) error {
 
 func seed(ctx context.Context, pool *pgxpool.Pool, size bench.Size) error {
 	began := time.Now()
-	err := bench.Seed(ctx, pool, size, func(project int) {
-		if project%10 == 0 || project == size.Projects {
-			fmt.Printf("%4d of %d projects  %s\n", project, size.Projects, time.Since(began).Round(time.Second))
+	err := bench.Seed(ctx, pool, size, func(made int) {
+		if made%10 == 0 || made == size.Projects {
+			fmt.Printf("%4d of %d projects  %s\n", made, size.Projects, time.Since(began).Round(time.Second))
 		}
 	})
 	if err != nil {
