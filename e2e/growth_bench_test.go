@@ -93,9 +93,7 @@ func (v *visitor) follow(b *testing.B, path string, stop <-chan struct{}) (n int
 		b.Error(err)
 		return 0
 	}
-	request.Host = proxiedHost
-	request.Header.Set("X-User", "visitor")
-	request.Header.Set("Accept", "text/event-stream")
+	fromBrowser(request, "visitor", "text/event-stream")
 	request.AddCookie(v.session)
 	response, err := (&http.Client{}).Do(request)
 	if err != nil {

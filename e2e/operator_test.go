@@ -47,11 +47,8 @@ func (o *operator) request(ctx context.Context, address, path string, form url.V
 	if err != nil {
 		return shown{}, err
 	}
-	request.Host = proxiedHost
-	for name, value := range map[string]string{"X-User": o.name, "Accept": "text/html", "Content-Type": "application/x-www-form-urlencoded",
-		"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Dest": "document", "Sec-Fetch-Mode": "navigate"} {
-		request.Header.Set(name, value)
-	}
+	fromBrowser(request, o.name, "text/html")
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	if c := o.cookie.Load(); c != nil {
 		request.AddCookie(c)
 	}

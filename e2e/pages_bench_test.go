@@ -60,11 +60,8 @@ func (v *visitor) ask(t testing.TB, path, accept string) answered {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Host = proxiedHost
-	for name, value := range map[string]string{"X-User": "visitor", "Accept": accept, "Accept-Encoding": "gzip",
-		"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Dest": "document", "Sec-Fetch-Mode": "navigate"} {
-		request.Header.Set(name, value)
-	}
+	fromBrowser(request, "visitor", accept)
+	request.Header.Set("Accept-Encoding", "gzip")
 	if v.session != nil {
 		request.AddCookie(v.session)
 	}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,6 +26,15 @@ func pagesVariables(t testing.TB) map[string]string {
 	}
 	return map[string]string{"CONSOLE_PUBLIC_URL": "https://" + proxiedHost, "CONSOLE_PROXY_IDENTITY": "headers", "CONSOLE_PROXY_NAME": "sso",
 		"CONSOLE_PROXY_USER_HEADER": "X-User", "CONSOLE_TRUSTED_PROXIES": "127.0.0.1/32", "CONSOLE_STEP_UP_FILE": file}
+}
+
+// fromBrowser makes request what the proxy passes on when somebody called name asks for what accept says.
+func fromBrowser(request *http.Request, name, accept string) {
+	request.Host = proxiedHost
+	for name, value := range map[string]string{"X-User": name, "Accept": accept, "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Dest": "document",
+		"Sec-Fetch-Mode": "navigate"} {
+		request.Header.Set(name, value)
+	}
 }
 
 // public is the address of the replica's pages.
