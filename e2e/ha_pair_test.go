@@ -5,16 +5,11 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/qinglong/console/internal/dev/postgres"
@@ -138,81 +133,10 @@ func (p *pair) rejoin(t *testing.T) {
 // copyOf fills n.dir with a base backup of from. The copy follows from when it is started.
 func (n *node) copyOf(t *testing.T, from *node) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), from.SuperuserURL()) // a backup lasts as long as its session
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
-	pgtest.Exec(t, conn, "SELECT pg_backup_start('ha', true)")
+	copyServer(t, from.Server, n.dir)
 	data := filepath.Join(n.dir, "data")
 	follow := from.SuperuserURL() + "&application_name=standby"
-	steps := []error{
-		os.MkdirAll(n.dir, 0o711), os.Chmod(n.dir, 0o711),
-		copyFile(filepath.Join(from.dir, "password"), filepath.Join(n.dir, "password")),
-		copyCluster(filepath.Join(from.dir, "data"), data),
-	}
-	label := pgtest.Value[string](t, conn, "SELECT labelfile FROM pg_backup_stop(false)")
-	steps = append(steps, write(data, "backup_label", label), write(data, "standby.signal", ""),
-		write(data, "postgresql.auto.conf", fmt.Sprintf("primary_conninfo = '%s'\n", follow)))
-	if err := errors.Join(steps...); err != nil {
+	if err := errors.Join(write(data, "standby.signal", ""), write(data, "postgresql.auto.conf", fmt.Sprintf("primary_conninfo = '%s'\n", follow))); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// copyCluster copies a running cluster, without what belongs to the server that runs it.
-func copyCluster(from, to string) error {
-	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // the server has removed it meanwhile; the WAL says so too
-		}
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil || !entry.IsDir() && isServers(rel) {
-			return err
-		}
-		target := filepath.Join(to, rel)
-		if entry.IsDir() {
-			return errors.Join(os.Mkdir(target, 0o700), sameOwner(path, target))
-		}
-		if err := copyFile(path, target); !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil
-	})
-}
-
-func isServers(rel string) bool {
-	top, _, _ := strings.Cut(rel, string(filepath.Separator))
-	return top == "pg_wal" || top == "pg_replslot" || strings.HasPrefix(rel, "postmaster.")
-}
-
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close(), sameOwner(from, to))
-}
-
-// write writes a file that belongs to whoever the directory belongs to.
-func write(dir, name, content string) error {
-	path := filepath.Join(dir, name)
-	return errors.Join(os.WriteFile(path, []byte(content), 0o600), sameOwner(dir, path))
-}
-
-func sameOwner(from, to string) error {
-	info, err := os.Stat(from)
-	if err != nil {
-		return err
-	}
-	owner := info.Sys().(*syscall.Stat_t)
-	return os.Lchown(to, int(owner.Uid), int(owner.Gid))
 }
