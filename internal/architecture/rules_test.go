@@ -53,7 +53,7 @@ var rules = map[string]rule{
 
 	"internal/pg/pgtest":    {ours: []string{"internal/dev/postgres", "internal/pg", "migrations"}, why: "it gives a test a database"},
 	"internal/run/runtest":  {ours: []string{"internal/catalog", "internal/pg", "internal/pg/pgtest", "internal/run", "migrations"}, why: "it puts Runs into a test's database"},
-	"internal/bench":        {third: []string{"github.com/jackc/pgx/v5"}, why: "it writes what publishing would have written and shares no code with it"},
+	"internal/bench":        {third: []string{"github.com/jackc/pgx/v5", "golang.org/x/sync"}, why: "it writes what publishing would have written and shares no code with it"},
 	"internal/bench/seed":   {ours: []string{"internal/bench"}, third: []string{"github.com/jackc/pgx/v5"}, why: "it only says which database to fill"},
 	"internal/cron/zonegen": {third: []string{}, why: "it copies the toolchain's zone data"},
 	"internal/mutations":    {third: []string{"golang.org/x/sync"}, why: "it knows the product only as text"},
