@@ -29,10 +29,15 @@ type userFlags struct {
 // A subjectFlag takes two words.
 type subjectFlag struct{ issuer, subject string }
 
-// Decode reads both words.
+// Decode reads both words. The subject is whatever stands there: a provider's opaque one may begin with a dash.
 func (s *subjectFlag) Decode(ctx *kong.DecodeContext) error {
 	if err := ctx.Scan.PopValueInto("issuer", &s.issuer); err != nil {
 		return err
+	}
+	s.subject = ctx.Scan.Peek().String()
+	if strings.HasPrefix(s.subject, "-") {
+		ctx.Scan.Pop()
+		return nil
 	}
 	return ctx.Scan.PopValueInto("subject after the issuer", &s.subject)
 }

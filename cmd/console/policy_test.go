@@ -84,6 +84,18 @@ func TestGrantAndRevoke(t *testing.T) {
 	}
 }
 
+// A provider's opaque subject may begin with anything, and the console's own page says how to name it.
+func TestSubjectThatLooksLikeAFlag(t *testing.T) {
+	vars, super := people(t)
+	for _, subject := range []string{"-aB3_", "--yes", "-"} {
+		pgtest.Exec(t, super, `UPDATE users SET subject = $2 WHERE id = $1`, malID, subject)
+		console(t, vars, "grant", "--project", "ops", "--role", "viewer", "--subject", "https://idp.example", subject).refused(t, exitUsage, "nothing was changed. To grant viewer in ops")
+		if got := console(t, vars, "revoke", "--project", "ops", "--yes", "--subject=https://idp.example", subject); got.code != 0 {
+			t.Errorf("revoke of the subject %s = %+v", subject, got)
+		}
+	}
+}
+
 func TestConfirmation(t *testing.T) {
 	vars, super := people(t)
 	grant := []string{"grant", "--project", "ops", "--role", "viewer", "--user", aliceID}
