@@ -161,7 +161,7 @@ func (s *statement) textWalks() (list []walk) {
 		list = append(list, walk{over: s.pairs("task", projects, ids), rows: len(t),
 			keys: "r.project_id = l.project AND r.task_id = l.task", serves: []part{byStatus}})
 	}
-	if t := s.found.Triggers; len(t) > 0 {
+	if t := s.found.Triggers; len(t) > 0 && s.Origin != Retried { // a Trigger makes no retries
 		projects, ids := split(t, func(t search.Trigger) (string, string) { return t.ProjectID, t.ID })
 		list = append(list, walk{over: s.pairs("trigger", projects, ids), rows: len(t),
 			keys: "r.project_id = l.project AND r.trigger_id = l.trigger", serves: []part{byStatus, byOrigin}})

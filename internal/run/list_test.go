@@ -3,6 +3,7 @@ package run_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +62,8 @@ func TestListByOriginAndText(t *testing.T) {
 		{"retries of a Task", run.Filter{Projects: both, Origin: run.Retried, TaskID: "digest"}, []uuid.UUID{elsewhere}},
 		{"retries of a status", run.Filter{Projects: both, Origin: run.Retried, Statuses: []run.Status{run.Failed}}, []uuid.UUID{elsewhere}},
 		{"a Trigger makes no retries", run.Filter{Projects: both, Origin: run.Retried, TriggerID: "nightly"}, nil},
+		{"nor does one that the text names", run.Filter{Projects: both, Origin: run.Retried, Text: "hourly"}, nil},
+		{"retries, and what names a Task and a Trigger", run.Filter{Projects: both, Origin: run.Retried, Text: "nightly"}, []uuid.UUID{retried}},
 		{"scheduled", run.Filter{Projects: both, Origin: run.Scheduled}, []uuid.UUID{daily, hourly, nightly}},
 		{"scheduled, of a Task and a Trigger", run.Filter{Projects: both, Origin: run.Scheduled, TaskID: "report", TriggerID: "hourly"}, []uuid.UUID{hourly}},
 		{"a Trigger of another Task", run.Filter{Projects: both, TaskID: "digest", TriggerID: "hourly"}, nil},
@@ -108,7 +111,34 @@ func tally(list []run.Summary) map[run.Status]run.Count {
 	return counts
 }
 
-// Whatever the filter and the size of the pages, the pages of one list are the list, forwards and backwards.
+// asked is those of all that f asks for, as somebody would find them who read every Run there is. Only mei has retried, and
+// nobody a retry.
+func asked(all []run.Summary, f run.Filter) (list []run.Summary) {
+	retried := map[uuid.UUID]bool{}
+	for _, r := range all {
+		if r.RetryOf != nil {
+			retried[*r.RetryOf] = true
+		}
+	}
+	for _, r := range all {
+		words, trigger := []string{r.TaskID, strings.ToLower(r.TaskName)}, ""
+		if r.RetryOf != nil {
+			words = append(words, "mei lin", "mei@example.org")
+		} else {
+			trigger = *r.TriggerID
+		}
+		if slices.Contains(f.Projects, r.ProjectID) && (len(f.Statuses) == 0 || slices.Contains(f.Statuses, r.Status)) &&
+			(f.Origin == "" || f.Origin == run.Retried == (r.RetryOf != nil)) && (f.TaskID == "" || f.TaskID == r.TaskID) &&
+			(f.TriggerID == "" || f.TriggerID == trigger) && r.CreatedAtMS >= f.SinceMS && !(f.Unanswered && retried[r.ID]) &&
+			slices.ContainsFunc(append(words, trigger), func(word string) bool { return strings.Contains(word, f.Text) }) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// Whatever the filter and the size of the pages, a list is what its filter asks for, and its pages are the list, forwards
+// and backwards.
 func TestPagesOfEveryFilterAreTheList(t *testing.T) {
 	d := pgtest.New(t)
 	runtest.Publish(t, d, manifest)
@@ -120,8 +150,12 @@ func TestPagesOfEveryFilterAreTheList(t *testing.T) {
 		source := runtest.Admit(t, d, "ops", trigger, now-i*hour, now-i/4*hour) // four of each millisecond
 		runtest.Admit(t, d, "growth", "daily", now-i*hour, now-i/3*hour)
 		if i%3 == 0 {
-			retryOf(t, super, source, user, []run.Status{run.Failed, run.Succeeded}[i%2], now-i*hour)
+			retryOf(t, super, source, user, []run.Status{run.Failed, run.Succeeded}[i%2], now-i/4*hour+1)
 		}
+	}
+	all, err := run.List(t.Context(), q, run.Filter{Projects: []string{"growth", "ops"}}, nil, run.MaxPage)
+	if err != nil || len(all.Runs) != 70 {
+		t.Fatalf("List() = %d Runs, %v, want 70", len(all.Runs), err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		f := run.Filter{
@@ -138,6 +172,9 @@ func TestPagesOfEveryFilterAreTheList(t *testing.T) {
 		whole, err := run.List(t.Context(), q, f, nil, run.MaxPage)
 		if err != nil || whole.Next != nil {
 			t.Fatalf("List(%+v) = next %v, %v", f, whole.Next, err)
+		}
+		if diff := cmp.Diff(ids(asked(all.Runs, f)), ids(whole.Runs)); diff != "" {
+			t.Errorf("%+v (-asked for +found)\n%s", f, diff)
 		}
 		forwards, last := pages(t, q, f, n)
 		if diff := cmp.Diff(ids(whole.Runs), forwards); diff != "" {
