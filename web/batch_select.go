@@ -60,6 +60,9 @@ func (s *server) selectMatching(c echo.Context) error {
 		return err
 	}
 	f.Projects = []string{x.project}
+	if err := s.wholeText(c.Request().Context(), f); err != nil {
+		return err
+	}
 	if x.runs, x.more, err = s.matching(c.Request().Context(), d, f); err != nil {
 		return err
 	}

@@ -33,7 +33,11 @@ func (s *server) incident(c echo.Context, v viewer, q url.Values, f run.Filter, 
 	if err != nil {
 		return found, err
 	}
+	if i.Partial && s.mediumOf(c) == asCSV {
+		return found, tooMuchNamed()
+	}
 	list := runsFound{counts: counts, ids: ids}
+	list.Partial = i.Partial
 	if len(i.Tasks) == 0 && s.mediumOf(c) != asJSON {
 		if list.unknown, err = s.noSuchID(ctx, q, f); err != nil {
 			return found, err

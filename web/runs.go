@@ -30,8 +30,10 @@ type runsJSON struct {
 	NowMS  int64                    `json:"nowMs"` // the database clock
 	Counts map[run.Status]run.Count `json:"counts"`
 	Runs   []run.Summary            `json:"runs"`
-	Next   string                   `json:"next,omitempty"`
-	Prev   string                   `json:"prev,omitempty"`
+	// Partial tells that q names more than is looked for: Runs that match are missing.
+	Partial bool   `json:"partial,omitempty"`
+	Next    string `json:"next,omitempty"`
+	Prev    string `json:"prev,omitempty"`
 }
 
 // runsFound are the Runs of one page, and how many there are of each status whatever statuses are asked for.
@@ -71,7 +73,7 @@ func (s *server) runs(c echo.Context) (reply, error) {
 	}
 	found := reply{rows: s.runTable(filter)}
 	if s.mediumOf(c) == asCSV {
-		return found, nil
+		return found, s.wholeText(c.Request().Context(), filter)
 	}
 	list, err := s.readRuns(c.Request().Context(), filter, at)
 	if err == nil && s.mediumOf(c) != asJSON {
@@ -82,7 +84,7 @@ func (s *server) runs(c echo.Context) (reply, error) {
 	}
 	list.ids = ids
 	found.json = func() any {
-		return runsJSON{NowMS: v.nowMS, Counts: list.counts, Runs: nonNil(list.Runs), Next: onwards(s.links, runsPath+".json", q, "after", list.Next),
+		return runsJSON{NowMS: v.nowMS, Counts: list.counts, Runs: nonNil(list.Runs), Partial: list.Partial, Next: onwards(s.links, runsPath+".json", q, "after", list.Next),
 			Prev: onwards(s.links, runsPath+".json", q, "before", list.Prev)}
 	}
 	found.page = func() templ.Component { return templates.RunsPage(s.runsPage(c, v, q, filter, list)) }
@@ -119,6 +121,30 @@ func (s *server) readRuns(ctx context.Context, f run.Filter, at spot) (found run
 	f.Statuses = nil // they are counted whatever is asked for
 	found.counts, err = share(ctx, s.recent, "runs", f, func(ctx context.Context) (map[run.Status]run.Count, error) { return run.CountByStatus(ctx, s.DB, f) })
 	return found, err
+}
+
+// wholeText refuses a text that names more than is looked for, where nobody would notice what is missing.
+func (s *server) wholeText(ctx context.Context, f run.Filter) error {
+	if f.Text == "" {
+		return nil
+	}
+	page, err := run.List(ctx, s.DB, f, nil, 1)
+	if err == nil && page.Partial {
+		err = tooMuchNamed()
+	}
+	return err
+}
+
+func tooMuchNamed() problem {
+	return badQuery(text.Of("The text names more than is looked for, and some that match would be missing. Write more of the name."))
+}
+
+// partial says that some of a list are missing, if they are.
+func partial(is bool) text.Text {
+	if !is {
+		return text.Text{}
+	}
+	return text.Of("The text names more than is looked for, and some that match are missing here. Write more of the name.")
 }
 
 // readAround reads what a page says beside its Runs, or in their place.
@@ -206,7 +232,7 @@ func (s *server) runsPage(c echo.Context, v viewer, q url.Values, f run.Filter, 
 	if list.Prev != nil {
 		page.Pages.First = s.links.url(runsPath, without(q, "after", "before"))
 	}
-	page.Empty = s.noRuns(q, list)
+	page.Empty, page.Filters.Partial = s.noRuns(q, list), partial(list.Partial)
 	s.pickRows(v, q, list, &page)
 	return page
 }

@@ -42,7 +42,9 @@ type schedulesJSON struct {
 	NowMS     int64                         `json:"nowMs"`
 	Counts    map[scheduler.State]run.Count `json:"counts"`
 	Schedules []scheduleJSON                `json:"schedules"`
-	Next      string                        `json:"next,omitempty"`
+	// Partial tells that q names more Tasks than are looked for: Schedules that match are missing.
+	Partial bool   `json:"partial,omitempty"`
+	Next    string `json:"next,omitempty"`
 }
 
 // schedulesFound are the Schedules of one page, and how many there are in each state whatever state is asked for.
@@ -70,7 +72,7 @@ func (s *server) schedules(c echo.Context) (reply, error) {
 	}
 	found := reply{rows: s.scheduleTable(filter)}
 	if s.mediumOf(c) == asCSV {
-		return found, nil
+		return found, s.wholeSchedules(c.Request().Context(), filter)
 	}
 	list, err := s.readSchedules(c.Request().Context(), filter, after)
 	if err != nil {
@@ -79,6 +81,18 @@ func (s *server) schedules(c echo.Context) (reply, error) {
 	found.json = func() any { return s.schedulesJSON(v, q, list) }
 	found.page = func() templ.Component { return templates.SchedulesPage(s.schedulesPage(c, v, q, list)) }
 	return found, nil
+}
+
+// wholeSchedules is wholeText of Schedules.
+func (s *server) wholeSchedules(ctx context.Context, f scheduler.Filter) error {
+	if f.Text == "" {
+		return nil
+	}
+	page, err := scheduler.List(ctx, s.DB, f, nil, 1)
+	if err == nil && page.Partial {
+		err = tooMuchNamed()
+	}
+	return err
 }
 
 func scheduleFilter(q url.Values, v viewer) (f scheduler.Filter, err error) {
@@ -99,7 +113,7 @@ func (s *server) readSchedules(ctx context.Context, f scheduler.Filter, after *s
 }
 
 func (s *server) schedulesJSON(v viewer, q url.Values, list schedulesFound) schedulesJSON {
-	body := schedulesJSON{NowMS: v.nowMS, Counts: list.counts, Schedules: []scheduleJSON{}, Next: onwards(s.links, schedulesPath+".json", q, "after", list.Next)}
+	body := schedulesJSON{NowMS: v.nowMS, Counts: list.counts, Schedules: []scheduleJSON{}, Partial: list.Partial, Next: onwards(s.links, schedulesPath+".json", q, "after", list.Next)}
 	for _, x := range list.Schedules {
 		plan, _ := x.Plan() // an unreadable one is listed without its timing
 		body.Schedules = append(body.Schedules, scheduleJSON{x, timing(plan)})
@@ -120,7 +134,7 @@ func (s *server) schedulesPage(c echo.Context, v viewer, q url.Values, list sche
 	if q.Get("after") != "" {
 		page.Pages.First = s.links.url(schedulesPath, without(q, "after"))
 	}
-	page.Empty = s.noSchedules(q, list)
+	page.Empty, page.Filters.Partial = s.noSchedules(q, list), partial(list.Partial)
 	return page
 }
 

@@ -36,7 +36,7 @@ func CountByStatus(ctx context.Context, q pg.Querier, f Filter) (_ map[Status]Co
 		return counts, nil
 	}
 	rows, err := collect[counted](ctx, q, s.countSQL(walks), s.args)
-	cut := slices.ContainsFunc(rows, func(r counted) bool { return r.CutAll })
+	cut := s.partial() || slices.ContainsFunc(rows, func(r counted) bool { return r.CutAll })
 	for _, r := range rows {
 		if c := (Count{N: min(r.Fit, CountCap), More: cut || r.Cut}); c.N > 0 || c.More {
 			counts[r.Status] = c

@@ -89,6 +89,11 @@ func newStatement(ctx context.Context, q pg.Querier, f Filter) (*statement, erro
 	return s, err
 }
 
+// partial reports whether the text names more than is walked.
+func (s *statement) partial() bool {
+	return s.found.Cut.Tasks || s.found.Cut.Triggers || s.found.Cut.Users
+}
+
 func distinct[T ~string](list []T) []T {
 	list = slices.Clone(list)
 	slices.Sort(list)

@@ -26,6 +26,8 @@ const (
 type Incident struct {
 	Tasks []Trouble `json:"tasks"`
 	More  bool      `json:"more"` // there are older failures than were looked at, or more Tasks than are listed
+	// Partial tells that the filter's text names more than is looked for: failures that fit are missing.
+	Partial bool `json:"partial,omitempty"`
 }
 
 // Trouble is what went wrong with one Task.
@@ -100,6 +102,7 @@ func readIncident(ctx context.Context, q pg.Querier, f Filter, most int, order s
 	if err != nil {
 		return i, err
 	}
+	i.Partial = s.partial()
 	walks := s.walks(false)
 	if len(walks) == 0 {
 		return i, nil

@@ -22,6 +22,8 @@ type Page struct {
 	Runs []Summary
 	Next *pg.Cursor
 	Prev *pg.Cursor
+	// Partial tells that the filter's text names more than is looked for: Runs that fit are on no page.
+	Partial bool
 }
 
 // List returns at most n Runs (1 to [MaxPage]) that match f, newest first, from after on; a nil after is the newest.
@@ -68,9 +70,9 @@ func list(ctx context.Context, q pg.Querier, f Filter, from *pg.Cursor, newer bo
 }
 
 func (s *statement) page(ctx context.Context, q pg.Querier, walks []walk, from *pg.Cursor, newer bool, n int) (page Page, err error) {
-	n = min(max(n, 1), MaxPage)
+	n, page.Partial = min(max(n, 1), MaxPage), s.partial()
 	if len(walks) == 0 {
-		return Page{}, nil
+		return page, nil
 	}
 	rows, err := collect[met](ctx, q, s.listSQL(walks, from, newer, n+1), s.args)
 	if err != nil {

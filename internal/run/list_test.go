@@ -16,6 +16,7 @@ import (
 	"github.com/qinglong/console/internal/pg/pgtest"
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/run/runtest"
+	"github.com/qinglong/console/internal/search"
 	"github.com/qinglong/console/migrations"
 )
 
@@ -398,4 +399,42 @@ func TestTextSaysNothingOfOtherProjects(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// A text may name more than is looked for. Then nothing that is read by it looks like all that there is.
+func TestTextThatNamesMoreThanIsLookedFor(t *testing.T) {
+	d := pgtest.New(t)
+	tasks := ""
+	for i := range search.Most + 1 {
+		tasks += fmt.Sprintf("{id: job-%02d, name: Job, command: [/bin/true], timeout: 1m, triggers: [{id: at-%02d, cron: \"0 3 * * *\", timezone: UTC}]}, ", i, i)
+	}
+	runtest.Publish(t, d, "projects: [{id: ops, name: Operations, tasks: ["+strings.TrimSuffix(tasks, ", ")+"]}]")
+	q := d.Pool(t, migrations.RoleConsole)
+	now := runtest.Clock(t, q)
+	runtest.Admit(t, d, "ops", "at-00", now, now)
+	runtest.Execute(t, d, run.Outcome{Status: run.Failed, Code: "exit_status"})
+	for text, want := range map[string]bool{"job-": true, "at-": true, "job-0": false} {
+		f := run.Filter{Projects: []string{"ops"}, Text: text}
+		page, err := run.List(t.Context(), q, f, nil, 50)
+		if err != nil || page.Partial != want || len(page.Runs) != 1 {
+			t.Errorf("List(%s) = %d Runs, partial %t, %v, want partial %t", text, len(page.Runs), page.Partial, err, want)
+		}
+		newer, err := run.Newer(t.Context(), q, f, *place(page.Runs[0], -1), 50)
+		if err != nil || newer.Partial != want {
+			t.Errorf("Newer(%s) = partial %t, %v, want %t", text, newer.Partial, err, want)
+		}
+		counts, err := run.CountByStatus(t.Context(), q, f)
+		if err != nil || counts[run.Failed] != (run.Count{N: 1, More: want}) {
+			t.Errorf("CountByStatus(%s) = %v, %v, want more %t", text, counts, err, want)
+		}
+		i, err := run.ReadIncident(t.Context(), q, f)
+		if err != nil || i.Partial != want || len(i.Tasks) != 1 {
+			t.Errorf("ReadIncident(%s) = %+v, %v, want partial %t", text, i, err, want)
+		}
+	}
+}
+
+// place is where a Run stands in a list, or that many milliseconds later.
+func place(r run.Summary, afterMS int64) *pg.Cursor {
+	return &pg.Cursor{CreatedAtMS: r.CreatedAtMS + afterMS, ID: r.ID}
 }

@@ -34,6 +34,8 @@ type Page struct {
 	NowMS     int64 // the clock the states were judged by
 	Schedules []Summary
 	Next      *Cursor
+	// Partial tells that the filter's text names more Tasks than are looked for: Schedules that fit are on no page.
+	Partial bool
 }
 
 // The bounds of one list or count.
@@ -110,7 +112,9 @@ func List(ctx context.Context, q pg.Querier, f Filter, after *Cursor, n int) (_ 
 		return Page{}, err
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[met])
-	return pageOf(list, n), err
+	page := pageOf(list, n)
+	page.Partial = s.found.Cut.Tasks
+	return page, err
 }
 
 // met is a Schedule that a walk met. Beyond one with Cut its lane was not walked: there may be others that fit.
@@ -310,7 +314,13 @@ func CountByState(ctx context.Context, q pg.Querier, f Filter) (_ map[State]run.
 		}
 		return nil
 	})
-	return counts(fits, looked), err
+	found := counts(fits, looked)
+	if s.found.Cut.Tasks {
+		for state, c := range found {
+			found[state] = run.Count{N: c.N, More: true}
+		}
+	}
+	return found, err
 }
 
 // countWalks meet every Schedule, and what somebody holds back once more: how many of the idle those are one index tells,

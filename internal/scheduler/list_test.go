@@ -15,6 +15,7 @@ import (
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/run/runtest"
 	"github.com/qinglong/console/internal/scheduler"
+	"github.com/qinglong/console/internal/search"
 	"github.com/qinglong/console/migrations"
 )
 
@@ -139,5 +140,27 @@ func TestCountOfSchedulesStopsAtTheCap(t *testing.T) {
 	want := map[scheduler.State]run.Count{scheduler.Disabled: {N: run.CountCap + 1 - 3, More: true}, scheduler.Paused: {N: 3}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("CountByState(idle) = %v (-want +got)\n%s", err, diff)
+	}
+}
+
+// A text may name more Tasks than are looked for. Then neither a page nor a count looks like all that there is.
+func TestTextThatNamesMoreTasksThanAreLookedFor(t *testing.T) {
+	d := pgtest.New(t)
+	tasks := ""
+	for i := range search.Most + 1 {
+		tasks += fmt.Sprintf("{id: job-%02d, name: Job, command: [/bin/true], timeout: 1m, triggers: [{id: at-%02d, cron: \"0 3 * * *\", timezone: UTC}]}, ", i, i)
+	}
+	runtest.Publish(t, d, "projects: [{id: ops, name: Operations, tasks: ["+strings.TrimSuffix(tasks, ", ")+"]}]")
+	q := d.Pool(t, migrations.RoleConsole)
+	for text, want := range map[string]bool{"job-": true, "job-0": false, "at-": false} {
+		f := scheduler.Filter{Projects: []string{"ops"}, Text: text}
+		page, err := scheduler.List(t.Context(), q, f, nil, 50)
+		if err != nil || page.Partial != want {
+			t.Errorf("List(%s) = partial %t, %v, want %t", text, page.Partial, err, want)
+		}
+		counts, err := scheduler.CountByState(t.Context(), q, f)
+		if err != nil || counts[scheduler.Due].More != want {
+			t.Errorf("CountByState(%s) = %v, %v, want more %t", text, counts, err, want)
+		}
 	}
 }

@@ -33,7 +33,11 @@ type Found struct {
 	Users    []User    `json:"users"`
 	RunIDs   *RunIDs   `json:"-"`    // if the text is a Run id or begins one
 	More     bool      `json:"more"` // there may be more than is listed
+	Cut      Cut       `json:"-"`
 }
+
+// Cut says of which kinds the text names more than are listed.
+type Cut struct{ Projects, Tasks, Triggers, Users bool }
 
 // Project is one that the reader may see.
 type Project struct {
@@ -69,16 +73,16 @@ func Find(ctx context.Context, q pg.Querier, projects []string, text string) (_ 
 		return f, nil
 	}
 	f.RunIDs = parseRunIDs(f.Text)
-	if f.Projects, err = find[Project](ctx, q, &f, projectsSQL, projects); err != nil {
+	if f.Projects, err = find[Project](ctx, q, &f, &f.Cut.Projects, projectsSQL, projects); err != nil {
 		return Found{}, err
 	}
-	if f.Tasks, err = find[Task](ctx, q, &f, tasksSQL, projects); err != nil {
+	if f.Tasks, err = find[Task](ctx, q, &f, &f.Cut.Tasks, tasksSQL, projects); err != nil {
 		return Found{}, err
 	}
-	if f.Triggers, err = find[Trigger](ctx, q, &f, triggersSQL, projects); err != nil {
+	if f.Triggers, err = find[Trigger](ctx, q, &f, &f.Cut.Triggers, triggersSQL, projects); err != nil {
 		return Found{}, err
 	}
-	f.Users, err = find[User](ctx, q, &f, usersSQL, projects)
+	f.Users, err = find[User](ctx, q, &f, &f.Cut.Users, usersSQL, projects)
 	return f, err
 }
 
@@ -91,14 +95,14 @@ func normal(text string) string {
 	return text
 }
 
-func find[T any](ctx context.Context, q pg.Querier, f *Found, sql string, projects []string) ([]T, error) {
+func find[T any](ctx context.Context, q pg.Querier, f *Found, cut *bool, sql string, projects []string) ([]T, error) {
 	rows, err := q.Query(ctx, sql, projects, f.Text, maxExamined, Most+1)
 	if err != nil {
 		return nil, err
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[T])
 	if len(list) > Most {
-		list, f.More = list[:Most], true
+		list, f.More, *cut = list[:Most], true, true
 	}
 	return list, err
 }

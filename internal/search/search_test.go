@@ -117,8 +117,8 @@ func TestFindSaysThatThereIsMore(t *testing.T) {
 		SELECT 'ops', 'many-' || lpad(n::text, 5, '0'), 1, 1, 1 FROM generate_series(1, 20000) n`)
 	pgtest.Force(t, super, `INSERT INTO triggers (project_id, trigger_id, current_revision, created_at_ms, updated_at_ms) VALUES ('ops', 'zz-last', 1, 1, 1)`)
 	f, err := search.Find(t.Context(), q, []string{"ops"}, "many")
-	if err != nil || len(f.Triggers) != search.Most || !f.More {
-		t.Errorf("Find(many) = %d Triggers, more %t, %v, want %d and more", len(f.Triggers), f.More, err, search.Most)
+	if err != nil || len(f.Triggers) != search.Most || !f.More || f.Cut != (search.Cut{Triggers: true}) {
+		t.Errorf("Find(many) = %d Triggers, more %t of %+v, %v, want %d and more", len(f.Triggers), f.More, f.Cut, err, search.Most)
 	}
 	f, err = search.Find(t.Context(), q, []string{"ops"}, "zz-last")
 	if err != nil || len(f.Triggers) != 1 {

@@ -9,8 +9,9 @@ type FilterForm struct {
 	Filtered bool
 	More     bool // also by what a small screen does not show at first
 	Button   text.Text
-	Embed    string // how the list is viewed, if not as a page
-	Zone     string // in which its times are meant
+	Embed    string    // how the list is viewed, if not as a page
+	Zone     string    // in which its times are meant
+	Partial  text.Text // that some of what matches are missing, if so
 	Wrong    text.Text
 	Beside   bool // a field says itself what is wrong with it
 }
