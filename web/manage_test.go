@@ -307,6 +307,13 @@ func TestStop(t *testing.T) {
 	if res := o.get("/go/mutation/" + f.Get("mutation")); !strings.Contains(res.body, "the Run was asked to stop") {
 		t.Errorf("GET /go/mutation = %d:\n%s", res.StatusCode, res.body)
 	}
+	res := o.get("/runs/" + running.String())
+	_, stopped, _ := strings.Cut(res.body, "Asked by")
+	for _, want := range []string{"Name of operator", "INC-1", "user Name of operator"} { // the last is the Event's
+		if !strings.Contains(stopped, want) {
+			t.Errorf("the Run does not say by whom and why it was stopped, want %q:\n%s", want, res.body)
+		}
+	}
 	if res := o.get("/runs/" + o.failed.String() + "/stop"); !strings.Contains(res.body, "cannot be asked to stop") {
 		t.Errorf("GET stop of an ended Run = %d:\n%s", res.StatusCode, res.body)
 	}

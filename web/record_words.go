@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"strings"
 
 	"github.com/qinglong/console/internal/oidc"
@@ -76,9 +75,4 @@ func auditReason(r policy.Reason) text.Text {
 		return known.title
 	}
 	return text.Data(strings.ReplaceAll(visible(string(r)), "_", " "))
-}
-
-// eventActor names who an Event is by: the user's name, where it is known.
-func eventActor(e run.Event, names map[string]string) text.Text {
-	return actorWord(e.ActorType, cmp.Or(names[e.ActorID], e.ActorID))
 }

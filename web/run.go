@@ -64,7 +64,7 @@ func (s *server) runPage(c echo.Context, v viewer, f runFacts) templates.Run {
 	page := templates.Run{
 		Page: s.page(c, text.Of("%s · Run", shorten(visible(d.TaskName), listName)), "/runs", v.nowMS), Name: shorten(visible(d.TaskName), headName), ID: d.ID.String(), Status: runStatuses[d.Status],
 		Sentences: runSentences(d, v.nowMS), Origin: s.runOrigin(f, v.nowMS), Times: runTimes(d, v.nowMS),
-		Attempts: foldMiddle(attempts(d.Attempts, v.nowMS)), Events: foldMiddle(events(d.Events, actors(f.Family), v.nowMS)),
+		Attempts: foldMiddle(attempts(d.Attempts, v.nowMS)), Events: foldMiddle(events(d.Events, v.nowMS)),
 	}
 	if whole := visible(d.TaskName); whole != page.Name {
 		page.Whole = whole
@@ -177,6 +177,12 @@ func runTimes(d run.Detail, nowMS int64) []templates.Pair {
 	if d.CancelRequestedAtMS != nil {
 		list = append(list, templates.Pair{Name: text.Of("Stop asked for"), Instant: instant(*d.CancelRequestedAtMS, nowMS)})
 	}
+	if by, reason, ok := d.Stop(); ok {
+		list = append(list, templates.Pair{Name: text.Of("Asked by"), Note: text.Data(shorten(visible(by), listName))})
+		if reason != "" {
+			list = append(list, templates.Pair{Name: text.Of("Why"), Words: linked(reason)})
+		}
+	}
 	return append(list, templates.Pair{Name: text.Of("Version"), Note: text.Data(strconv.FormatInt(d.Version, 10))})
 }
 
@@ -217,23 +223,12 @@ func folding(x text.Text) (line, whole text.Text) {
 	return line, x
 }
 
-// actors are the names of the users that retried something, by id.
-func actors(family []run.Member) map[string]string {
-	names := map[string]string{}
-	for _, m := range family {
-		if m.TriggeredBy != nil && m.By != nil {
-			names[*m.TriggeredBy] = *m.By
-		}
-	}
-	return names
-}
-
-func events(list []run.Event, names map[string]string, nowMS int64) []templates.Event {
+func events(list []run.Event, nowMS int64) []templates.Event {
 	var rows []templates.Event
 	for _, e := range list {
 		rows = append(rows, templates.Event{
 			Sequence: strconv.FormatInt(e.Sequence, 10), Name: eventWord(e.Type), Type: visible(e.Type), At: instant(e.CreatedAtMS, nowMS),
-			Offset: text.Of("+%s", duration(e.CreatedAtMS-list[0].CreatedAtMS)), Actor: eventActor(e, names), Payload: facts(e.Payload),
+			Offset: text.Of("+%s", duration(e.CreatedAtMS-list[0].CreatedAtMS)), Actor: actorWord(e.ActorType, e.Name()), Payload: facts(e.Payload),
 		})
 	}
 	return rows

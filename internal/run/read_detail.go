@@ -67,6 +67,31 @@ type Event struct {
 	ActorID     string          `json:"actorId"`
 	Payload     json.RawMessage `json:"payload"`
 	CreatedAtMS int64           `json:"createdAtMs"`
+	By          *string         `json:"by"` // the name or subject of the user that it is by
+}
+
+// Stop returns by whom and why the Run was asked to stop, and false if no user did.
+func (d Detail) Stop() (by, reason string, ok bool) {
+	for _, e := range d.Events {
+		if e.Type == "run.cancel_requested" && e.ActorType == "user" {
+			var asked struct {
+				Reason string `json:"reason"`
+			}
+			if json.Unmarshal(e.Payload, &asked) != nil {
+				asked.Reason = ""
+			}
+			return e.Name(), asked.Reason, true
+		}
+	}
+	return "", "", false
+}
+
+// Name is who the Event is by: the user's name, where it is known.
+func (e Event) Name() string {
+	if e.By != nil {
+		return *e.By
+	}
+	return e.ActorID
 }
 
 // Batch returns the batch in which the Run was made together with others, and false if it was not.
@@ -138,8 +163,9 @@ func attemptsOf(ctx context.Context, q pg.Querier, id uuid.UUID) ([]AttemptDetai
 
 func eventsOf(ctx context.Context, q pg.Querier, id uuid.UUID) ([]Event, error) {
 	rows, err := q.Query(ctx, `
-		SELECT sequence, type, actor_type, actor_id, payload, created_at_ms
-		FROM run_events WHERE run_id = $1 ORDER BY sequence LIMIT $2`, id, maxEvents+1)
+		SELECT e.sequence, e.type, e.actor_type, e.actor_id, e.payload, e.created_at_ms,
+			CASE WHEN e.actor_type = 'user' THEN (SELECT coalesce(u.name, u.email, u.subject) FROM users u WHERE u.id::text = e.actor_id) END
+		FROM run_events e WHERE e.run_id = $1 ORDER BY e.sequence LIMIT $2`, id, maxEvents+1)
 	if err != nil {
 		return nil, err
 	}

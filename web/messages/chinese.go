@@ -650,6 +650,7 @@ var chinese = text.Catalogue{
 	"Stop %s":                "停止 %s",
 	"Stop 1 Run":             "停止 1 个运行",
 	"Stop asked for":         "请求停止时间",
+	"Asked by":               "请求人",
 	"Stop of %s Runs":        "停止 %s 个运行",
 	"Stop of 1 Run":          "停止 1 个运行",
 	"Stop selected…":         "停止所选…",
