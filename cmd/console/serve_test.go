@@ -120,6 +120,9 @@ func TestStopping(t *testing.T) {
 	if code := p.wait(t); code != 0 {
 		t.Errorf("exit code %d after SIGTERM, want 0", code)
 	}
+	if log := p.output.String(); !strings.Contains(log, `"msg":"stopping"`) || !strings.Contains(log[strings.Index(log, `"msg":"stopping"`):], `"msg":"stopped"`) {
+		t.Errorf("the log does not say that it was asked to stop, and then that it stopped:\n%s", log)
+	}
 	if claims, runs := pgtest.Value[int64](t, super, "SELECT count(claim_token) FROM trigger_schedules"), pgtest.Value[int64](t, super, "SELECT count(*) FROM runs"); claims != 0 || runs != due {
 		t.Errorf("%d claims and %d Runs are left, want none and %d: what was claimed is finished", claims, runs, due)
 	}

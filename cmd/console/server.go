@@ -141,7 +141,18 @@ func (s *server) run(ctx context.Context) error {
 	group.Go(func() error {
 		return errors.Join(s.supervise(groupCtx), shutdown(servers))
 	})
-	return group.Wait()
+	group.Go(func() error {
+		<-groupCtx.Done()
+		if ctx.Err() != nil { // a log that ends without this is of a replica that died
+			s.log.Info("stopping", "replica", s.replica)
+		}
+		return nil
+	})
+	err := group.Wait()
+	if err == nil {
+		s.log.Info("stopped", "replica", s.replica)
+	}
+	return err
 }
 
 func (s *server) serve(group *errgroup.Group, l net.Listener, h http.Handler, answer time.Duration) *http.Server {
