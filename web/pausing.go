@@ -84,6 +84,10 @@ func resumptions(h catalog.Hold, plan scheduler.Plan) (now, once text.Text) {
 		return text.Join(text.Data(" "), text.Of("Nothing was missed."), next), text.Text{}
 	}
 	missed, last := count(m.Count, m.AtLeast), instant(m.LastMS, h.NowMS).Text
+	if m.Count == 1 && !m.AtLeast {
+		now = text.Join(text.Data(" "), text.Of("The one that was missed, of %s, is passed over and never runs.", last), next)
+		return now, text.Of("One Run, at once, for the one that was missed, of %s.", last)
+	}
 	now = text.Join(text.Data(" "), text.Of("What was missed is passed over and never runs: %s, from %s to %s.", missed, instant(m.FirstMS, h.NowMS).Text, last), next)
 	return now, text.Of("One Run, at once, for the last one, of %s; it stands for all %s that were missed.", last, missed)
 }

@@ -44,7 +44,9 @@ func TestPauseAndResume(t *testing.T) {
 		o.get(target).says(t, http.StatusOK, "Name of operator", "INC-7 &lt;b&gt;down&lt;/b&gt;", "paused")
 	}
 	o.get(page).says(t, http.StatusOK, "From now on.", "Nothing was missed.", "Held back while paused: this is when it would fall due.", `<details class="holding"><summary`)
-	o.exec(`UPDATE ql3.trigger_schedules SET next_fire_at_ms = next_fire_at_ms - 3 * 86400000, base_at_ms = base_at_ms - 4 * 86400000::bigint WHERE trigger_id = 'nightly'`)
+	o.exec(`UPDATE ql3.trigger_schedules SET next_fire_at_ms = next_fire_at_ms - 86400000, base_at_ms = base_at_ms - 86400000 WHERE trigger_id = 'nightly'`)
+	o.get(page).says(t, http.StatusOK, "The one that was missed, of ", "One Run, at once, for the one that was missed, of ")
+	o.exec(`UPDATE ql3.trigger_schedules SET next_fire_at_ms = next_fire_at_ms - 2 * 86400000, base_at_ms = base_at_ms - 3 * 86400000::bigint WHERE trigger_id = 'nightly'`)
 	o.get(page).says(t, http.StatusOK, "Once for what was missed.", "What was missed is passed over")
 	stale := o.holds("catchup", "once")
 	o.post(resume, o.holds()).says(t, http.StatusBadRequest, "Say from where it goes on", "Last Runs", `<details class="holding" open`)
