@@ -42,7 +42,7 @@ func share[T any](ctx context.Context, s *sharing, kind string, of any, read fun
 		return read(ctx)
 	}
 	x, mine := s.begin(string(key))
-	if !mine {
+	for !mine {
 		select {
 		case <-x.done:
 		case <-ctx.Done():
@@ -50,7 +50,10 @@ func share[T any](ctx context.Context, s *sharing, kind string, of any, read fun
 		if value, ok := x.read().(T); ok {
 			return value, nil
 		}
-		return read(ctx) // another's failure, or the end of their request, is not this one's
+		if ctx.Err() != nil || !x.left() {
+			return read(ctx) // another's failure is not this one's
+		}
+		x, mine = s.begin(string(key)) // one of those who waited reads for all of them
 	}
 	defer s.end(string(key), x)
 	value, err := read(ctx)
@@ -83,6 +86,9 @@ func (s *sharing) end(key string, x *shared) {
 	}
 	close(x.done)
 }
+
+// left reports whether the reading, which is over, failed because who did it has left.
+func (x *shared) left() bool { return errors.Is(x.err, context.Canceled) }
 
 // read is the value, or nil if there is none, or none yet.
 func (x *shared) read() any {

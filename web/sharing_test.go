@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/qinglong/console/internal/run/runtest"
@@ -92,6 +94,32 @@ func TestShareWhileReading(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whoever reads for many may leave. Then one of the others reads for them, and not each for itself.
+func TestShareWhenTheFirstReaderLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sharing{moment: time.Hour, hints: func() int64 { return 0 }}
+		first, leave := context.WithCancel(t.Context())
+		go share(first, s, "runs", 1, func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, fmt.Errorf("count: %w", ctx.Err()) })
+		synctest.Wait()
+		var own atomic.Int64
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				got, err := share(t.Context(), s, "runs", 1, func(context.Context) (int, error) { own.Add(1); return 1, nil })
+				if got != 1 || err != nil {
+					t.Errorf("share() = %d, %v, want 1", got, err)
+				}
+			})
+		}
+		synctest.Wait()
+		leave()
+		all.Wait()
+		if n := own.Load(); n != 1 {
+			t.Errorf("20 who waited read %d times, want once", n)
+		}
+	})
 }
 
 // A count is shared until something changes, and the rows beside it never are.
