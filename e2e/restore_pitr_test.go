@@ -118,7 +118,7 @@ func grant(t *testing.T, vars map[string]string, role string) {
 func historyOf(t *testing.T, pool *pgxpool.Pool) map[string]bool {
 	t.Helper()
 	rows := map[string]bool{}
-	for _, table := range history {
+	for _, table := range lasting {
 		for _, row := range pgtest.Texts(t, pool, "SELECT * FROM ql3."+table) {
 			rows[table+" "+row] = true
 		}

@@ -116,15 +116,15 @@ func goneOn(t *testing.T, pool *pgxpool.Pool, ms int64) {
 	})
 }
 
-// history is what is never changed once it is there, in a database that no worker and no user works on.
-var history = []string{"runs", "run_attempts", "run_events", "schedule_events", "task_definition_revisions", "task_execution_revisions",
+// lasting is what is never changed once it is there, in a database that no worker and no user works on.
+var lasting = []string{"runs", "run_attempts", "run_events", "schedule_events", "task_definition_revisions", "task_execution_revisions",
 	"trigger_revisions", "trigger_pauses", "users", "project_role_bindings", "security_audit_events", "run_batches", "run_batch_items", "step_up_proofs"}
 
 // intact compares what came back with what was lost, which went on for a while: each row of the history is the same one,
 // and contents are what their digests say.
 func intact(t *testing.T, lost, back *pgxpool.Pool) {
 	t.Helper()
-	for _, table := range history {
+	for _, table := range lasting {
 		sql := "SELECT * FROM ql3." + table
 		there := map[string]bool{}
 		for _, row := range pgtest.Texts(t, lost, sql) {
