@@ -29,7 +29,7 @@ type gate struct {
 func (g gate) pass(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
-	return g.check(ctx)
+	return explainConnect(g.check(ctx))
 }
 
 // gates are the conditions on the pools, in the order in which they are to be passed.

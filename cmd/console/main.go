@@ -97,7 +97,7 @@ func exitCode(stderr io.Writer, err error) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(stderr, "console:", err)
+	fmt.Fprintln(stderr, "console:", explainConnect(err))
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}
