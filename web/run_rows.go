@@ -87,16 +87,17 @@ func (s *server) runRow(r run.Summary, nowMS int64) templates.RunRow {
 	return row
 }
 
-// runReason says why a Run is in its state, as far as it says so itself.
+// runReason says why a Run is in its state, as far as it says so itself. Words come before the exit code: a list has room for
+// the beginning alone.
 func runReason(r run.Summary) text.Text {
 	var parts []text.Text
+	if r.ErrorSummary != nil {
+		parts = append(parts, text.Data(visible(*r.ErrorSummary)))
+	}
 	if r.ExitCode != nil && *r.ExitCode != 0 {
 		parts = append(parts, text.Of("exit %s", strconv.Itoa(*r.ExitCode)))
 	}
-	switch {
-	case r.ErrorSummary != nil:
-		parts = append(parts, text.Data(visible(*r.ErrorSummary)))
-	case r.ErrorCode != nil && len(parts) == 0:
+	if r.ErrorCode != nil && len(parts) == 0 {
 		parts = append(parts, text.Data(strings.ReplaceAll(*r.ErrorCode, "_", " ")))
 	}
 	return text.Join(text.Data(" · "), parts...)

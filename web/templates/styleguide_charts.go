@@ -36,7 +36,7 @@ var sampleChips = []Chip{{Status: Status{Word: text.Data("all")}, Count: "10,000
 var sampleRuns = []RunRow{
 	{ID: sampleID("01a22970"), Status: sampleStatus("running", "arrow", "run"), Task: Link{Text: text.Data("Search index"), URL: "#lists"}, Project: "platform",
 		Origin: Link{Text: text.Data("every-minute"), URL: "#lists"}, Created: sampleAt("03:00:00", "16 s ago", "16"), Lateness: text.Data("10 ms"), Duration: text.Data("16 s so far"), SoFar: "16"},
-	{ID: sampleID("01a22971"), Status: sampleFailed, Reason: text.Data("exit 3 · connection to billing refused"), Task: Link{Text: text.Data(sampleLong), URL: "#lists"}, Project: sampleLong,
+	{ID: sampleID("01a22971"), Status: sampleFailed, Reason: text.Data("connection to billing refused · exit 3"), Task: Link{Text: text.Data(sampleLong), URL: "#lists"}, Project: sampleLong,
 		Origin: Link{Text: text.Data("retry of 01a2295e…4001"), URL: "#lists"}, Created: sampleAt("02:00:00", "1 h ago", "3600"), Duration: text.Data("1 h 12 min")},
 }
 

@@ -36,7 +36,7 @@ var sampleAudit = []AuditRow{
 
 var sampleFailures = []FailureRow{
 	{Key: "1", Task: Link{Text: text.Data(sampleLong), URL: "#failures-sample"}, Project: "billing", Total: text.Data("5 failures"), Answered: text.Data("3 of 5 retried"), Answer: Link{Text: text.Data("Retry these…"), URL: "#failures-sample"},
-		Newest: FailureOf{ID: sampleID("01a22971"), Status: sampleFailed, Reason: text.Data("exit 3 · connection to billing refused"), At: sampleAt("03:00:00", "1 h ago", "3600")}},
+		Newest: FailureOf{ID: sampleID("01a22971"), Status: sampleFailed, Reason: text.Data("connection to billing refused · exit 3"), At: sampleAt("03:00:00", "1 h ago", "3600")}},
 	{Key: "2", Task: Link{Text: text.Data("Backup"), URL: "#failures-sample"}, Project: "platform", Total: text.Data("1 failure"), Answered: text.Data("retried"), Retried: sampleID("01a22960"), RetryStatus: sampleOK,
 		Newest: FailureOf{ID: sampleID("01a22972"), Status: sampleStatus("timed out", "hourglass", "warn"), At: sampleAt("02:00:00", "2 h ago", "7200")}},
 }
