@@ -360,3 +360,18 @@ func taskFields(t Task) map[string]any {
 	}
 	return fields
 }
+
+func TestMistakesAreToldOfUpToAHundred(t *testing.T) {
+	mistakes := func(n int) (ms Mistakes) {
+		for i := range n {
+			ms = append(ms, Mistake{File: "m.yaml", Line: i + 1, Reason: "unknown field"})
+		}
+		return ms
+	}
+	if got := strings.Split(mistakes(mostTold).Error(), "\n"); len(got) != mostTold || got[mostTold-1] != "m.yaml:100: unknown field" {
+		t.Errorf("%d mistakes are %d lines, the last %q, want each on its own", mostTold, len(got), got[len(got)-1])
+	}
+	if got := strings.Split(mistakes(mostTold+50).Error(), "\n"); len(got) != mostTold+1 || got[mostTold] != "and 50 more" {
+		t.Errorf("%d mistakes are %d lines, the last %q, want %d, the last: and 50 more", mostTold+50, len(got), got[len(got)-1], mostTold+1)
+	}
+}

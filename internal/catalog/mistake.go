@@ -28,11 +28,17 @@ func (m Mistake) Error() string {
 // Mistakes are all the mistakes found in one manifest, in the order of its lines.
 type Mistakes []Mistake
 
-// Error returns one line for each mistake.
+// mostTold is how many mistakes are told of in words: of more, something is wrong that is told by the first.
+const mostTold = 100
+
+// Error returns one line for each of the first [mostTold] mistakes, and how many more there are.
 func (ms Mistakes) Error() string {
-	lines := make([]string, len(ms))
-	for i, m := range ms {
-		lines[i] = m.Error()
+	var lines []string
+	for _, m := range ms[:min(len(ms), mostTold)] {
+		lines = append(lines, m.Error())
+	}
+	if more := len(ms) - mostTold; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(lines, "\n")
 }
