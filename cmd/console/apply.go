@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/qinglong/console/internal/catalog"
 	"github.com/qinglong/console/migrations"
@@ -36,9 +37,29 @@ func (c applyCmd) Run(ctx context.Context, e env) error {
 			return err
 		}
 	}
+	if !c.DryRun {
+		if err := hintNew(e.stdout, changes); err != nil {
+			return err
+		}
+	}
 	if _, ok := errors.AsType[catalog.Mistakes](err); ok {
 		return usageError{err} // found only beside what is published already
 	}
+	return err
+}
+
+// hintNew says who sees the projects that are new: nobody, for a role is given in a project that is there already.
+func hintNew(w io.Writer, changes []catalog.ProjectChange) error {
+	var b strings.Builder
+	for _, change := range changes {
+		if change.New() {
+			fmt.Fprintf(&b, "  console grant --project %s --role owner --subject ISSUER SUBJECT\n", change.Project)
+		}
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "nobody sees a new project yet; give somebody a role who has signed in once, such as\n%s", &b)
 	return err
 }
 

@@ -31,6 +31,28 @@ func TestApply(t *testing.T) {
 	consoleReading(t, changed, vars, "apply", "-f", "-").said(t, "project sample: unchanged")
 }
 
+// A role is given in a project that is there, so nobody has one in a project that is new.
+func TestApplySaysWhoSeesANewProject(t *testing.T) {
+	vars := variables(pgtest.New(t))
+	const web, ops = "projects:\n  - { id: web, name: Web }\n", "  - { id: ops, name: Operations }\n"
+	const hint = "nobody sees a new project yet; give somebody a role who has signed in once, such as\n"
+	grant := func(project string) string {
+		return "  console grant --project " + project + " --role owner --subject ISSUER SUBJECT\n"
+	}
+	steps := []struct{ name, manifest, args, want string }{
+		{"not done", web, "apply --dry-run -f -", "project web:\n  + project web\n"},
+		{"new", web, "apply -f -", "project web:\n  + project web\n" + hint + grant("web")},
+		{"there already", web, "apply -f -", "project web: unchanged\n"},
+		{"one of two is new", strings.Replace(web, "Web", "Web pages", 1) + ops, "apply -f -",
+			"project web:\n  ~ project web: name \"Web\" → \"Web pages\"\nproject ops:\n  + project ops\n" + hint + grant("ops")},
+	}
+	for _, step := range steps {
+		if got := consoleReading(t, step.manifest, vars, strings.Fields(step.args)...); got != (result{0, step.want, ""}) {
+			t.Errorf("%s: %+v, want %q", step.name, got, step.want)
+		}
+	}
+}
+
 func TestApplyRefuses(t *testing.T) {
 	db := pgtest.New(t)
 	vars, super := variables(db), db.Super(t)

@@ -42,6 +42,11 @@ type Detail struct {
 // Empty reports whether there is nothing to publish.
 func (c ProjectChange) Empty() bool { return len(c.Changes) == 0 }
 
+// New reports whether the Project was not there before.
+func (c ProjectChange) New() bool {
+	return slices.ContainsFunc(c.Changes, func(change Change) bool { return change.Kind == "project" && change.Verb == Added })
+}
+
 // WriteTo writes the change for a reader, a line for each difference.
 func (c ProjectChange) WriteTo(w io.Writer) (int64, error) {
 	var b strings.Builder
