@@ -41,11 +41,14 @@ func TestWrongDatabases(t *testing.T) {
 		{"missing for apply", nil, "apply -f sample.yaml", []string{"CONSOLE_ADMIN_DATABASE_URL is not set"}},
 		{"missing for migrate", nil, "migrate up", []string{"CONSOLE_MIGRATION_DATABASE_URL is not set"}},
 		{"missing for bootstrap", nil, "migrate bootstrap", []string{"CONSOLE_BOOTSTRAP_DATABASE_URL is not set"}},
+		{"plain http on loopback", nil, "serve --public-url http://127.0.0.1:8080 --oidc-issuer http://127.0.0.1:9000 --oidc-client-id console",
+			[]string{`CONSOLE_PUBLIC_URL "http://127.0.0.1:8080" is not https; plain http is for console dev alone, on loopback`,
+				"the issuer is not https; plain http is for console dev alone, on loopback"}},
 		{"every mistake together", map[string]string{"CONSOLE_RUNTIME_DATABASE_URL": nowhere(t, "postgres"), "CONSOLE_WEB_DATABASE_URL_FILE": "/no/such/file"},
 			"serve --public-url http://ops.example --oidc-issuer http://idp.example --oidc-client-id console --claim-budget 0 --claim-lease 61s --cadence 1ms --database-deadline 90s --trusted-proxies 0.0.0.0/0 --session-idle 1s",
 			[]string{"claim budget is 0", "claim lease is 1m1s", "cadence is 1ms", "database deadline is 1m30s",
 				"CONSOLE_RUNTIME_DATABASE_URL connects as", "CONSOLE_WEB_DATABASE_URL_FILE: cannot read",
-				"is not https", "the issuer is not https", "CONSOLE_TRUSTED_PROXIES", "session idle time is 1s"}},
+				`CONSOLE_PUBLIC_URL "http://ops.example" is not https`, "the issuer is not https", "CONSOLE_TRUSTED_PROXIES", "session idle time is 1s"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

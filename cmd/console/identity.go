@@ -97,7 +97,7 @@ func (i *identity) readPublic() error {
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return errors.New("CONSOLE_PUBLIC_URL has a user, a query or a fragment; it is only a host and a path")
 	case u.Scheme != "https" && (!i.development || u.Scheme != "http" || !oidc.IsLoopback(u.Hostname())):
-		return fmt.Errorf("CONSOLE_PUBLIC_URL %q is not https", i.flags.PublicURL)
+		return fmt.Errorf("CONSOLE_PUBLIC_URL %q is not https; plain http is for console dev alone, on loopback", i.flags.PublicURL)
 	}
 	i.public = u
 	i.cookies, err = oidc.CookiesFor(u)

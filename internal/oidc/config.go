@@ -85,7 +85,7 @@ func checkEndpoint(what, raw string, allowHTTP bool) error {
 	if u.Scheme == "http" && allowHTTP && IsLoopback(u.Hostname()) {
 		return nil
 	}
-	return fmt.Errorf("%s is not https; plain http is for development on loopback", what)
+	return fmt.Errorf("%s is not https; plain http is for console dev alone, on loopback", what)
 }
 
 // IsLoopback reports whether host (without a port) is this machine itself: localhost or a loopback address.

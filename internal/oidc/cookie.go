@@ -30,7 +30,7 @@ func CookiesFor(public *url.URL) (Cookies, error) {
 	case c.Secure:
 		c.prefix = "__Secure-"
 	case public.Scheme != "http" || !IsLoopback(public.Hostname()):
-		return Cookies{}, errors.New("the public URL is not https; plain http is for development on loopback")
+		return Cookies{}, errors.New("the public URL is not https; plain http is for console dev alone, on loopback")
 	default:
 		c.suffix = "_" + portOf(public)
 	}
