@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -28,6 +29,9 @@ func (c nextCmd) Run(e env) error {
 		return usage("-n is %d, want 1 to %d", c.Count, mostOccurrences)
 	}
 	schedule, err := cron.Parse(strings.Join(c.Expression, " "), c.Zone)
+	if wrong, ok := errors.AsType[*cron.Error](err); ok && wrong.Field == "timezone" {
+		return usage("--zone: %s", wrong.Reason)
+	}
 	if err != nil {
 		return usageError{err}
 	}

@@ -95,6 +95,10 @@ func TestNextJSON(t *testing.T) {
 	}
 }
 
+func TestNextNamesTheFlag(t *testing.T) {
+	console(t, nil, "next", "--zone", "Mars/X", "--", "* * * * *").refused(t, exitUsage, `console: --zone: "Mars/X" is not`)
+}
+
 func TestNextBounds(t *testing.T) {
 	tests := []struct {
 		name string
