@@ -169,10 +169,10 @@ func (f changeFlags) change(ctx context.Context, e env, project string,
 }
 
 func (f changeFlags) check(ctx context.Context, pool *pgxpool.Pool, project string) error {
-	if err := policy.CheckReason(f.Reason); err != nil || project == "" {
+	if err := policy.CheckReason(f.Reason); err != nil {
 		return err
 	}
-	return policy.CheckProject(ctx, pool, project)
+	return checkProject(ctx, pool, project)
 }
 
 func sayUnchanged(e env, format string, args ...any) error {

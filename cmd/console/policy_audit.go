@@ -49,6 +49,9 @@ func (c auditCmd) Run(ctx context.Context, e env) error {
 	}
 	filter.User = u.ID
 	page, err := policy.ListAudit(ctx, pool, filter, after, c.Count)
+	if err == nil && len(page.Events) == 0 {
+		err = checkProject(ctx, pool, c.Project)
+	}
 	if err != nil {
 		return err
 	}

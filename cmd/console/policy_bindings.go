@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/migrations"
 )
@@ -28,6 +30,9 @@ func (c bindingsCmd) Run(ctx context.Context, e env) error {
 		return err
 	}
 	list, err := policy.ListBindings(ctx, pool, policy.BindingFilter{Scope: scopeOf(c.Project), User: u.ID, History: c.History})
+	if err == nil && len(list) == 0 {
+		err = checkProject(ctx, pool, c.Project)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -46,6 +51,14 @@ func scopeOf(project string) policy.Scope {
 		return policy.Scope{Everything: true}
 	}
 	return policy.Scope{Projects: []string{project}}
+}
+
+// checkProject refuses a Project that there is not: a list that is empty for a misspelled one would be taken for an answer.
+func checkProject(ctx context.Context, pool *pgxpool.Pool, project string) error {
+	if project == "" {
+		return nil
+	}
+	return asUsage(policy.CheckProject(ctx, pool, project))
 }
 
 func bindingRows(list []policy.RoleBinding) [][]string {
