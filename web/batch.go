@@ -107,8 +107,10 @@ func batchSentences(d deed, b runmgmt.BatchView) []templates.Sentence {
 		list = append(list, templates.Sentence{Lead: text.Of("All have ended."), Tone: "ok"})
 	case good == made:
 		list = append(list, templates.Sentence{Lead: text.Of("All have succeeded."), Tone: "ok"})
+	case good == 0:
+		list = append(list, templates.Sentence{Lead: text.Of("None has succeeded."), Rest: text.Of("Nothing of this batch is going on any more."), Tone: "bad"})
 	default:
-		list = append(list, templates.Sentence{Lead: text.Count(made-good, "1 Run has not succeeded,", "%s Runs have not succeeded,"), Rest: text.Of("of %s. Nothing of this batch is going on any more.", made), Tone: "bad"})
+		list = append(list, templates.Sentence{Lead: text.Of("%s of %s have not succeeded.", made-good, made), Rest: text.Of("Nothing of this batch is going on any more."), Tone: "bad"})
 	}
 	if dropped := len(b.Members) - made; dropped > 0 {
 		list = append(list, templates.Sentence{Rest: text.Count(dropped, "1 Run was left out when it was submitted.", "%s Runs were left out when it was submitted.")})

@@ -86,7 +86,7 @@ func (s *server) troubleRow(v viewer, q url.Values, t run.Trouble) templates.Tro
 	narrowed := with(with(without(q, "group", "after", "before", "select"), "project", t.ProjectID), "task", t.TaskID)
 	row := templates.TroubleRow{Key: t.ProjectID + "/" + t.TaskID, Project: t.ProjectID, Total: count(t.Failures(), false),
 		Task:  templates.Link{Text: text.Data(shorten(visible(t.Newest.TaskName), listName)), URL: s.links.url(runsPath, narrowed)},
-		First: s.failureOf(t.First, v.nowMS), Newest: s.failureOf(t.Newest, v.nowMS)}
+		First: s.failureOf(t.First, v.nowMS), Newest: s.failureOf(t.Newest, v.nowMS), Retried: answeredOf(t)}
 	for _, x := range []struct {
 		status run.Status
 		n      int
@@ -94,9 +94,6 @@ func (s *server) troubleRow(v viewer, q url.Values, t run.Trouble) templates.Tro
 		if x.n > 0 {
 			row.Counts = append(row.Counts, templates.Part{Status: runStatuses[x.status], Count: count(x.n, false)})
 		}
-	}
-	if t.Retried > 0 {
-		row.Retried = text.Data(count(t.Retried, false))
 	}
 	if t.Failed+t.TimedOut > 0 && t.Retried < t.Failures() && s.Runs != nil && s.StepUp != nil && v.access.Decide(t.ProjectID, policy.RetryRun).Allowed {
 		row.Retry = s.everyFailure(filters(narrowed), t.ProjectID, text.Of("Retry these…"))
