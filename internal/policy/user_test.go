@@ -146,8 +146,8 @@ func TestEndEverySession(t *testing.T) {
 	}
 	w.wantRows("(a,signed_out_everywhere,t)\n(b,signed_out_everywhere,t)", selectSessions)
 	w.wantRows("(2)", `SELECT count(*) FROM step_up_proofs WHERE revoked_at_ms IS NOT NULL`)
-	w.wantRows(`(allowed,command,root@host,restored,"{""sessions_ended"": 2}")`,
-		`SELECT outcome, actor_type, actor, words, detail FROM security_audit_events WHERE action = 'session.end_every'`)
+	w.wantRows(`(allowed,command,root@host,restored,"{""sessions_ended"": 2}")`+"\n"+`(allowed,command,root@host,restored,"{""sessions_ended"": 0}")`,
+		`SELECT outcome, actor_type, actor, words, detail FROM security_audit_events WHERE action = 'session.end_every' ORDER BY detail->'sessions_ended' DESC`)
 	if _, err := policy.EndEverySession(t.Context(), w.admin, byRoot, strings.Repeat("x", 501)); err == nil {
 		t.Error("EndEverySession() with too long a reason = nil")
 	}
@@ -177,4 +177,17 @@ func TestLostAnswerToDisable(t *testing.T) {
 	}
 	w.wantRows("(a,user_disabled,t)", selectSessions)
 	w.wantRows("(1)", `SELECT count(*) FROM security_audit_events`)
+}
+
+func TestLostAnswerToEndEverySession(t *testing.T) {
+	for _, loss := range []pgtest.Loss{pgtest.LoseAnswer, pgtest.LoseRequest} {
+		w := newWorld(t)
+		w.exec(session(alice))
+		pool, proxy := pgtest.LoseCommits(t, w.db.URL(migrations.RoleAdmin), loss, 1)
+		if ended, err := policy.EndEverySession(t.Context(), pool, byRoot, "restored"); ended != 1 || err != nil || proxy.Broken() < 1 {
+			t.Errorf("EndEverySession() = %d, %v with %d lost answers, want 1", ended, err, proxy.Broken())
+		}
+		w.wantRows("(a,signed_out_everywhere,t)", selectSessions)
+		w.wantRows(`("{""sessions_ended"": 1}")`, `SELECT detail FROM security_audit_events`)
+	}
 }
