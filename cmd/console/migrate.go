@@ -88,6 +88,9 @@ func withMigrations(ctx context.Context, urls databases, fn func(*pgxpool.Pool, 
 		return err
 	}
 	defer pool.Close()
+	if _, err := pg.SchemaVersion(ctx, pool, migrations.VersionTable); err != nil {
+		return err
+	}
 	m, err := pg.OpenMigrations(pool, migrations.Files(), migrations.VersionTable)
 	if err != nil {
 		return err

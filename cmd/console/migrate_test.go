@@ -27,7 +27,9 @@ func (r result) said(t *testing.T, want ...string) {
 
 func TestMigrate(t *testing.T) {
 	vars := emptyDatabase(t, pgtest.New(t))
-	console(t, vars, "migrate", "up").refused(t, exitFailure, "goose")
+	for _, command := range []string{"up", "down", "status"} {
+		console(t, vars, "migrate", command).refused(t, exitFailure, "the database is not prepared: it has no ql3.goose_db_version; run: console migrate bootstrap")
+	}
 	console(t, vars, "migrate", "bootstrap").said(t, "next: console migrate up")
 	console(t, vars, "migrate", "bootstrap").said(t, "next: console migrate up") // again, as when a password changes
 	console(t, vars, "migrate", "status").said(t, "pending  00001_definitions.sql", "pending")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
@@ -85,6 +86,9 @@ func (m *Migrations) Close() error { return m.db.Close() }
 func SchemaVersion(ctx context.Context, q Querier, versionTable string) (int64, error) {
 	var version int64
 	err := q.QueryRow(ctx, "SELECT coalesce(max(version_id) FILTER (WHERE is_applied), 0) FROM "+versionTable).Scan(&version)
+	if HasCode(err, pgerrcode.UndefinedTable, pgerrcode.InvalidSchemaName) {
+		return 0, fmt.Errorf("the database is not prepared: it has no %s; run: console migrate bootstrap, as a superuser: %w", versionTable, err)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("read %s: %w", versionTable, err)
 	}
