@@ -107,10 +107,12 @@ func batchSentences(d deed, b runmgmt.BatchView) []templates.Sentence {
 		list = append(list, templates.Sentence{Lead: text.Of("All have ended."), Tone: "ok"})
 	case good == made:
 		list = append(list, templates.Sentence{Lead: text.Of("All have succeeded."), Tone: "ok"})
-	case good == 0:
-		list = append(list, templates.Sentence{Lead: text.Of("None has succeeded."), Rest: text.Of("Nothing of this batch is going on any more."), Tone: "bad"})
 	default:
-		list = append(list, templates.Sentence{Lead: text.Of("%s of %s have not succeeded.", made-good, made), Rest: text.Of("Nothing of this batch is going on any more."), Tone: "bad"})
+		lead := text.Of("%s of %s have not succeeded.", made-good, made)
+		if good == 0 {
+			lead = text.Of("None has succeeded.")
+		}
+		list = append(list, templates.Sentence{Lead: lead, Rest: text.Of("Nothing of this batch is going on any more."), Tone: "bad"})
 	}
 	if dropped := len(b.Members) - made; dropped > 0 {
 		list = append(list, templates.Sentence{Rest: text.Count(dropped, "1 Run was left out when it was submitted.", "%s Runs were left out when it was submitted.")})

@@ -70,6 +70,15 @@ func (s *server) selectMatching(c echo.Context) error {
 	return s.askMany(c, x, correction{})
 }
 
+// wholeText refuses a text that names more than is looked for.
+func (s *server) wholeText(ctx context.Context, f run.Filter) error {
+	if f.Text == "" {
+		return nil
+	}
+	page, err := run.List(ctx, s.DB, f, nil, 1)
+	return whole(page.Partial, err)
+}
+
 // oneProject is the Project that is named, or the only one there is. One out of sight is none.
 func oneProject(named string, v viewer) (string, error) {
 	list := v.sees(named)

@@ -95,17 +95,18 @@ func harmless(row []string) []string {
 	return cells
 }
 
-// export reads a list to its end, a part at a time, from the cursor on at which each part ends.
+// export reads a list to its end, a part at a time, from the cursor on at which each part ends. The columns come with the first
+// part, so that one that cannot be read is told of by a page.
 func export[T, C any](columns []string, read func(after *C) ([]T, *C, error), row func(T) []string) iter.Seq2[[]string, error] {
 	return func(yield func([]string, error) bool) {
-		if !yield(columns, nil) {
-			return
-		}
 		var after *C
 		for {
 			list, next, err := read(after)
 			if err != nil {
 				yield(nil, err)
+				return
+			}
+			if after == nil && !yield(columns, nil) {
 				return
 			}
 			for _, x := range list {

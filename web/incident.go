@@ -33,9 +33,6 @@ func (s *server) incident(c echo.Context, v viewer, q url.Values, f run.Filter, 
 	if err != nil {
 		return found, err
 	}
-	if i.Partial && s.mediumOf(c) == asCSV {
-		return found, tooMuchNamed()
-	}
 	list := runsFound{counts: counts, ids: ids}
 	list.Partial = i.Partial
 	if len(i.Tasks) == 0 && s.mediumOf(c) != asJSON {
@@ -125,7 +122,7 @@ var incidentColumns = []string{"project", "task", "task_name", "failed", "timed_
 // incidentTable is an incident, Task by Task, for an export.
 func incidentTable(i run.Incident) func(context.Context) iter.Seq2[[]string, error] {
 	return func(context.Context) iter.Seq2[[]string, error] {
-		read := func(*struct{}) ([]run.Trouble, *struct{}, error) { return i.Tasks, nil, nil }
+		read := func(*struct{}) ([]run.Trouble, *struct{}, error) { return i.Tasks, nil, whole(i.Partial, nil) }
 		return export(incidentColumns, read, func(t run.Trouble) []string {
 			cells := []string{t.ProjectID, t.TaskID, t.Newest.TaskName, strconv.Itoa(t.Failed), strconv.Itoa(t.TimedOut), strconv.Itoa(t.Lost), strconv.Itoa(t.Retried)}
 			for _, f := range []run.Failure{t.First, t.Newest} {

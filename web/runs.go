@@ -73,7 +73,7 @@ func (s *server) runs(c echo.Context) (reply, error) {
 	}
 	found := reply{rows: s.runTable(filter)}
 	if s.mediumOf(c) == asCSV {
-		return found, s.wholeText(c.Request().Context(), filter)
+		return found, nil
 	}
 	list, err := s.readRuns(c.Request().Context(), filter, at)
 	if err == nil && s.mediumOf(c) != asJSON {
@@ -123,20 +123,12 @@ func (s *server) readRuns(ctx context.Context, f run.Filter, at spot) (found run
 	return found, err
 }
 
-// wholeText refuses a text that names more than is looked for, where nobody would notice what is missing.
-func (s *server) wholeText(ctx context.Context, f run.Filter) error {
-	if f.Text == "" {
-		return nil
-	}
-	page, err := run.List(ctx, s.DB, f, nil, 1)
-	if err == nil && page.Partial {
-		err = tooMuchNamed()
+// whole is err, or refuses a text that names more than is looked for, where nobody would notice what is missing.
+func whole(partial bool, err error) error {
+	if err == nil && partial {
+		return badQuery(text.Of("The text names more than is looked for, and some that match would be missing. Write more of the name."))
 	}
 	return err
-}
-
-func tooMuchNamed() problem {
-	return badQuery(text.Of("The text names more than is looked for, and some that match would be missing. Write more of the name."))
 }
 
 // partial says that some of a list are missing, if they are.
@@ -284,7 +276,7 @@ func (s *server) runTable(f run.Filter) func(context.Context) iter.Seq2[[]string
 	return func(ctx context.Context) iter.Seq2[[]string, error] {
 		return export(runColumns, func(after *pg.Cursor) ([]run.Summary, *pg.Cursor, error) {
 			page, err := run.List(ctx, s.DB, f, after, exportPage)
-			return page.Runs, page.Next, err
+			return page.Runs, page.Next, whole(page.Partial, err)
 		}, func(r run.Summary) []string {
 			return []string{r.ID.String(), r.ProjectID, r.TaskID, strconv.FormatInt(r.TaskRevision, 10), r.TaskName, optional(r.TriggerID), cellTime(r.ScheduledForMS),
 				optional(r.RetryOf), string(r.Status), optional(r.ExitCode), optional(r.ErrorCode), optional(r.ErrorSummary), cellTime(&r.CreatedAtMS),

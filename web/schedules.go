@@ -72,7 +72,7 @@ func (s *server) schedules(c echo.Context) (reply, error) {
 	}
 	found := reply{rows: s.scheduleTable(filter)}
 	if s.mediumOf(c) == asCSV {
-		return found, s.wholeSchedules(c.Request().Context(), filter)
+		return found, nil
 	}
 	list, err := s.readSchedules(c.Request().Context(), filter, after)
 	if err != nil {
@@ -81,18 +81,6 @@ func (s *server) schedules(c echo.Context) (reply, error) {
 	found.json = func() any { return s.schedulesJSON(v, q, list) }
 	found.page = func() templ.Component { return templates.SchedulesPage(s.schedulesPage(c, v, q, list)) }
 	return found, nil
-}
-
-// wholeSchedules is wholeText of Schedules.
-func (s *server) wholeSchedules(ctx context.Context, f scheduler.Filter) error {
-	if f.Text == "" {
-		return nil
-	}
-	page, err := scheduler.List(ctx, s.DB, f, nil, 1)
-	if err == nil && page.Partial {
-		err = tooMuchNamed()
-	}
-	return err
 }
 
 func scheduleFilter(q url.Values, v viewer) (f scheduler.Filter, err error) {
@@ -245,7 +233,7 @@ func (s *server) scheduleTable(f scheduler.Filter) func(context.Context) iter.Se
 	return func(ctx context.Context) iter.Seq2[[]string, error] {
 		return export(scheduleColumns, func(after *scheduler.Cursor) ([]scheduler.Summary, *scheduler.Cursor, error) {
 			page, err := scheduler.List(ctx, s.DB, f, after, exportPage)
-			return page.Schedules, page.Next, err
+			return page.Schedules, page.Next, whole(page.Partial, err)
 		}, func(x scheduler.Summary) []string {
 			plan, _ := x.Plan() // an unreadable one is listed without its timing
 			return []string{x.ProjectID, x.TriggerID, strconv.FormatInt(x.Revision, 10), string(x.State), optional(x.BlockedReason), x.TaskID,
