@@ -88,9 +88,6 @@ func withMigrations(ctx context.Context, urls databases, fn func(*pgxpool.Pool, 
 		return err
 	}
 	defer pool.Close()
-	if _, err := pg.SchemaVersion(ctx, pool, migrations.VersionTable); err != nil {
-		return err
-	}
 	m, err := pg.OpenMigrations(pool, migrations.Files(), migrations.VersionTable)
 	if err != nil {
 		return err
@@ -181,6 +178,9 @@ func (statusCmd) Run(ctx context.Context, e env) error {
 		return err
 	}
 	return withMigrations(ctx, urls, func(pool *pgxpool.Pool, m *pg.Migrations) error {
+		if _, err := pg.SchemaVersion(ctx, pool, migrations.VersionTable); err != nil {
+			return err
+		}
 		list, err := m.Status(ctx)
 		for _, f := range list {
 			state := "pending"

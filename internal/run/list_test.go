@@ -404,11 +404,7 @@ func TestTextSaysNothingOfOtherProjects(t *testing.T) {
 // A text may name more than is looked for. Then nothing that is read by it looks like all that there is.
 func TestTextThatNamesMoreThanIsLookedFor(t *testing.T) {
 	d := pgtest.New(t)
-	tasks := ""
-	for i := range search.Most + 1 {
-		tasks += fmt.Sprintf("{id: job-%02d, name: Job, command: [/bin/true], timeout: 1m, triggers: [{id: at-%02d, cron: \"0 3 * * *\", timezone: UTC}]}, ", i, i)
-	}
-	runtest.Publish(t, d, "projects: [{id: ops, name: Operations, tasks: ["+strings.TrimSuffix(tasks, ", ")+"]}]")
+	runtest.PublishMany(t, d, search.Most+1)
 	q := d.Pool(t, migrations.RoleConsole)
 	now := runtest.Clock(t, q)
 	runtest.Admit(t, d, "ops", "at-00", now, now)

@@ -77,9 +77,7 @@ func (d Detail) Stop() (by, reason string, ok bool) {
 			var asked struct {
 				Reason string `json:"reason"`
 			}
-			if json.Unmarshal(e.Payload, &asked) != nil {
-				asked.Reason = ""
-			}
+			_ = json.Unmarshal(e.Payload, &asked) // one without a reason has none
 			return e.Name(), asked.Reason, true
 		}
 	}

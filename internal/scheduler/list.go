@@ -314,13 +314,7 @@ func CountByState(ctx context.Context, q pg.Querier, f Filter) (_ map[State]run.
 		}
 		return nil
 	})
-	found := counts(fits, looked)
-	if s.found.Cut.Tasks {
-		for state, c := range found {
-			found[state] = run.Count{N: c.N, More: true}
-		}
-	}
-	return found, err
+	return counts(fits, looked, s.found.Cut.Tasks), err
 }
 
 // countWalks meet every Schedule, and what somebody holds back once more: how many of the idle those are one index tells,
@@ -329,11 +323,12 @@ var countWalks = []walk{walks[0], walks[1], {keys: walks[2].keys, states: []Stat
 
 const pausedAgain = 3
 
-// counts makes counts of what fits in each state and of how many Schedules each of countWalks looked at.
-func counts(fits map[State]int, looked []int) map[State]run.Count {
+// counts makes counts of what fits in each state and of how many Schedules each of countWalks looked at. Where the text is
+// looked for in part, there may be more of each.
+func counts(fits map[State]int, looked []int, partial bool) map[State]run.Count {
 	counts := map[State]run.Count{}
 	for state, n := range fits {
-		counts[state] = run.Count{N: min(n, run.CountCap)}
+		counts[state] = run.Count{N: min(n, run.CountCap), More: partial && n > 0}
 	}
 	for i, w := range countWalks {
 		for _, state := range w.states {

@@ -146,11 +146,7 @@ func TestCountOfSchedulesStopsAtTheCap(t *testing.T) {
 // A text may name more Tasks than are looked for. Then neither a page nor a count looks like all that there is.
 func TestTextThatNamesMoreTasksThanAreLookedFor(t *testing.T) {
 	d := pgtest.New(t)
-	tasks := ""
-	for i := range search.Most + 1 {
-		tasks += fmt.Sprintf("{id: job-%02d, name: Job, command: [/bin/true], timeout: 1m, triggers: [{id: at-%02d, cron: \"0 3 * * *\", timezone: UTC}]}, ", i, i)
-	}
-	runtest.Publish(t, d, "projects: [{id: ops, name: Operations, tasks: ["+strings.TrimSuffix(tasks, ", ")+"]}]")
+	runtest.PublishMany(t, d, search.Most+1)
 	q := d.Pool(t, migrations.RoleConsole)
 	for text, want := range map[string]bool{"job-": true, "job-0": false, "at-": false} {
 		f := scheduler.Filter{Projects: []string{"ops"}, Text: text}

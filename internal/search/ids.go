@@ -67,7 +67,7 @@ func near[T any](ctx context.Context, q pg.Querier, sql string, projects []strin
 		if part == "" || len(projects) == 0 {
 			return nil, nil
 		}
-		if list, err = find[T](ctx, q, &Found{Text: part}, new(bool), sql, projects); err != nil || len(list) > 0 {
+		if list, _, err = find[T](ctx, q, part, sql, projects); err != nil || len(list) > 0 {
 			break
 		}
 	}

@@ -73,16 +73,17 @@ func Find(ctx context.Context, q pg.Querier, projects []string, text string) (_ 
 		return f, nil
 	}
 	f.RunIDs = parseRunIDs(f.Text)
-	if f.Projects, err = find[Project](ctx, q, &f, &f.Cut.Projects, projectsSQL, projects); err != nil {
+	if f.Projects, f.Cut.Projects, err = find[Project](ctx, q, f.Text, projectsSQL, projects); err != nil {
 		return Found{}, err
 	}
-	if f.Tasks, err = find[Task](ctx, q, &f, &f.Cut.Tasks, tasksSQL, projects); err != nil {
+	if f.Tasks, f.Cut.Tasks, err = find[Task](ctx, q, f.Text, tasksSQL, projects); err != nil {
 		return Found{}, err
 	}
-	if f.Triggers, err = find[Trigger](ctx, q, &f, &f.Cut.Triggers, triggersSQL, projects); err != nil {
+	if f.Triggers, f.Cut.Triggers, err = find[Trigger](ctx, q, f.Text, triggersSQL, projects); err != nil {
 		return Found{}, err
 	}
-	f.Users, err = find[User](ctx, q, &f, &f.Cut.Users, usersSQL, projects)
+	f.Users, f.Cut.Users, err = find[User](ctx, q, f.Text, usersSQL, projects)
+	f.More = f.Cut != Cut{}
 	return f, err
 }
 
@@ -95,16 +96,17 @@ func normal(text string) string {
 	return text
 }
 
-func find[T any](ctx context.Context, q pg.Querier, f *Found, cut *bool, sql string, projects []string) ([]T, error) {
-	rows, err := q.Query(ctx, sql, projects, f.Text, maxExamined, Most+1)
+// find lists what text names of one kind, at most [Most], and reports whether there is more.
+func find[T any](ctx context.Context, q pg.Querier, text, sql string, projects []string) (list []T, cut bool, err error) {
+	rows, err := q.Query(ctx, sql, projects, text, maxExamined, Most+1)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[T])
-	if len(list) > Most {
-		list, f.More, *cut = list[:Most], true, true
+	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[T])
+	if cut = len(list) > Most; cut {
+		list = list[:Most]
 	}
-	return list, err
+	return list, cut, err
 }
 
 // best orders by how well a column, in lower case, matches $2.

@@ -4,6 +4,7 @@ package runtest
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,16 @@ func Publish(t testing.TB, d *pgtest.Database, manifest string) {
 	if _, err := catalog.Apply(t.Context(), d.Pool(t, migrations.RoleAdmin), m, catalog.Options{}); err != nil {
 		t.Fatalf("publish: %v", err)
 	}
+}
+
+// PublishMany publishes n Tasks of the Project ops, from job-00 on, each with a daily Trigger, from at-00 on.
+func PublishMany(t testing.TB, d *pgtest.Database, n int) {
+	t.Helper()
+	var tasks []string
+	for i := range n {
+		tasks = append(tasks, fmt.Sprintf("{id: job-%02d, name: Job, command: [/bin/true], timeout: 1m, triggers: [{id: at-%02d, cron: \"0 3 * * *\", timezone: UTC}]}", i, i))
+	}
+	Publish(t, d, "projects: [{id: ops, name: Operations, tasks: ["+strings.Join(tasks, ", ")+"]}]")
 }
 
 // Clock reads the database clock.
