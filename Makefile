@@ -108,7 +108,9 @@ check-alerts: ## Check and test the Prometheus alert rules
 	@promtool=$$(.ci/setup --print-promtool) && cd deploy/prometheus && \
 	"$$promtool" check rules rules.yml && "$$promtool" test rules rules_test.yml
 
-# Of each the last line is the result.
+# Of each the last line is the result: the one that begins with its name, wherever it was printed.
+last = awk '/^$(1): / { last = $$0; next } { print } END { print last }'
+
 .PHONY: bench
 bench: bench-size bench-lateness bench-scale bench-burst bench-pages ## Measure everything, one after the other (40 min)
 
@@ -116,20 +118,20 @@ bench: bench-size bench-lateness bench-scale bench-burst bench-pages ## Measure 
 bench-lateness: ## Measure how late one replica admits what is due, alone and under a web load (5 min; LATENESS_SECONDS=20 to try)
 	@set -o pipefail && bin=$$(.ci/setup --print-bin) && \
 	CONSOLE_POSTGRES_BIN=$$bin go test ./e2e -run '^$$' -bench '^BenchmarkLateness$$' -benchtime 1x | \
-	awk '/^lateness: / { last = $$0; next } { print } END { print last }'
+	$(call last,lateness)
 
 .PHONY: bench-burst
 bench-burst: ## Measure 20,000 Schedules due at one instant, and what others make of as many (15 min; SIZE=2000 ROUNDS=1 to try)
 	@set -o pipefail && bin=$$(.ci/setup --print-bin) && peers=$$(.ci/setup --print-peers) && \
 	env $$peers CONSOLE_POSTGRES_BIN=$$bin BURST_SIZE=$(SIZE) BURST_ROUNDS=$(ROUNDS) BURST_WAYS='$(WAYS)' \
 	go test ./e2e -run '^$$' -bench '^BenchmarkBurst$$' -benchtime 1x -timeout 60m | \
-	awk '/^burst: / { last = $$0; next } { print } END { print last }'
+	$(call last,burst)
 
 .PHONY: bench-pages
 bench-pages: ## Measure the main pages beside a million Runs, and River's console beside a million jobs (10 min; PAGES_RUNS=20000 to try)
 	@set -o pipefail && bin=$$(.ci/setup --print-bin) && peers=$$(.ci/setup --print-peers) && \
 	env $$peers CONSOLE_POSTGRES_BIN=$$bin go test ./e2e -run '^$$' -bench '^BenchmarkPages$$' -benchtime 1x -timeout 60m | \
-	awk '/^pages: / { last = $$0; next } { print } END { print last }'
+	$(call last,pages)
 
 .PHONY: bench-claim
 bench-claim: ## Measure the claim beside a thousand, 100,000 and a million Schedules (5 min)
@@ -139,19 +141,19 @@ bench-claim: ## Measure the claim beside a thousand, 100,000 and a million Sched
 bench-scale: ## Measure claim and commit beside a million Schedules and beside a thousand (10 min; SCHEDULES=20000 to try, RUNS=1000000)
 	@set -o pipefail && $(POSTGRES_BIN) SCALE_SCHEDULES=$(SCHEDULES) SCALE_RUNS=$(RUNS) \
 	go test ./internal/scheduler -run '^$$' -bench '^BenchmarkScale$$' -benchtime 1x -timeout 5h 2>/dev/null | \
-	awk '/^scale: / { last = $$0; next } { print } END { print last }'
+	$(call last,scale)
 
 .PHONY: bench-size
 bench-size: ## Measure how soon serve is ready, its memory beside 10,000 Schedules, and its size (2 min)
 	@set -o pipefail && bin=$$(.ci/setup --print-bin) && \
 	CONSOLE_POSTGRES_BIN=$$bin go test ./e2e -run '^$$' -bench '^BenchmarkSize$$' -benchtime 1x | \
-	awk '/^size: / { last = $$0; next } { print } END { print last }'
+	$(call last,size)
 
 .PHONY: bench-growth
 bench-growth: ## Measure the memory of one replica, its pages and a stream for half an hour (GROWTH_MINUTES=2 to try)
 	@set -o pipefail && bin=$$(.ci/setup --print-bin) && \
 	CONSOLE_POSTGRES_BIN=$$bin go test ./e2e -run '^$$' -bench '^BenchmarkGrowth$$' -benchtime 1x -timeout 5h | \
-	awk '/^growth: / { last = $$0; next } { print } END { print last }'
+	$(call last,growth)
 
 .PHONY: bench-reads
 bench-reads: ## Measure every list, count, chart, search and detail beside a million Runs (4 min)

@@ -51,10 +51,7 @@ func TestPointInTimeRecovery(t *testing.T) {
 		t.Errorf("the recovered server is on timeline %d, that of the lost one was %d", is, was)
 	}
 	upTo(t, back, lost, confirmed, targetMS)
-	run(t, vars, "", "user", "sign-out", "--everybody", "--reason", "restored", "--yes")
-	if got := pgtest.Value[int](t, back, unusedProofs); got != 0 {
-		t.Errorf("%d proofs can be used after everybody was signed out, want none", got)
-	}
+	signEverybodyOut(t, vars, back)
 	goesOnWithinGrace(t, program, vars, back, lost)
 }
 

@@ -57,10 +57,7 @@ func TestBackupAndRestore(t *testing.T) {
 		if got := pgtest.Value[int](t, back, unusedProofs); got != 1 {
 			t.Errorf("%d proofs are unused and unexpired in what came back, want the one of the dump", got)
 		}
-		run(t, restored, "", "user", "sign-out", "--everybody", "--reason", "restored", "--yes")
-		if got := pgtest.Value[int](t, back, unusedProofs); got != 0 {
-			t.Errorf("%d proofs can be used after everybody was signed out, want none", got)
-		}
+		signEverybodyOut(t, restored, back)
 		goesOn(t, program, restored, back, super)
 	})
 	t.Run("from now on", func(t *testing.T) {
@@ -81,6 +78,15 @@ func TestBackupAndRestore(t *testing.T) {
 
 const unusedProofs = `SELECT count(*) FROM ql3.step_up_proofs WHERE consumed_at_ms IS NULL AND revoked_at_ms IS NULL
 	AND expires_at_ms > extract(epoch FROM clock_timestamp()) * 1000`
+
+// signEverybodyOut does so, after which no proof can be used.
+func signEverybodyOut(t *testing.T, vars map[string]string, back *pgxpool.Pool) {
+	t.Helper()
+	run(t, vars, "", "user", "sign-out", "--everybody", "--reason", "restored", "--yes")
+	if got := pgtest.Value[int](t, back, unusedProofs); got != 0 {
+		t.Errorf("%d proofs can be used after everybody was signed out, want none", got)
+	}
+}
 
 // goesOn starts a replica that thinks a second late is too late, and sees what each misfire policy makes of what was due
 // between the dump and now.

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,11 +14,7 @@ import (
 // an export, and a selection of all that match.
 func TestTextThatNamesTooMuch(t *testing.T) {
 	o := newOperator(t, policy.Operator, "ops")
-	tasks := ""
-	for i := range search.Most + 1 {
-		tasks += fmt.Sprintf("{id: job-%02d, name: Job, command: [/bin/true], timeout: 1m, triggers: [{id: at-%02d, cron: \"0 3 * * *\", timezone: UTC}]}, ", i, i)
-	}
-	runtest.Publish(t, o.Database, "projects: [{id: ops, name: Operations, tasks: ["+strings.TrimSuffix(tasks, ", ")+"]}]")
+	runtest.PublishMany(t, o.Database, search.Most+1)
 	const missing, refused = "some that match are missing here", "some that match would be missing"
 	for _, text := range []string{"job-", "job-0"} {
 		tooMuch := text == "job-"
