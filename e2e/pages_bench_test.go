@@ -27,9 +27,10 @@ import (
 const (
 	// viewed is how often each page is asked for, one after the other: enough for a 95th percentile.
 	viewed = 200
-	// crowded is how long, and by how many at once, the list is asked for to see how many pages a second there are.
+	// crowded is how long, and by how many at once, lists are asked for to see how many pages a second there are.
 	crowded = 10 * time.Second
-	crowd   = 4
+	few     = 4
+	many    = 16
 
 	pagesRuns       = "PAGES_RUNS"    // how many Runs there are, by default a million
 	riverUIVariable = "PAGES_RIVERUI" // where its program is; .ci/setup --print-peers says it
@@ -43,7 +44,7 @@ type visitor struct {
 }
 
 func newVisitor(origin string) *visitor {
-	return &visitor{origin: origin, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: crowd, DisableCompression: true}, Timeout: time.Minute}}
+	return &visitor{origin: origin, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: many, DisableCompression: true}, Timeout: time.Minute}}
 }
 
 // An answered request. Its body is as it went over the wire.
@@ -139,8 +140,8 @@ func BenchmarkPages(b *testing.B) {
 const viewerOfAll = `INSERT INTO ql3.project_role_bindings (project_id, user_id, version, role, mutation_id, actor, created_at_ms)
 	SELECT p.id, u.id, 1, 'viewer', gen_random_uuid(), 'bench', 1 FROM ql3.projects p CROSS JOIN ql3.users u`
 
-// load asks for targets by turns, several at a time, until it is stopped, and then says how many answers there were.
-func (v *visitor) load(b *testing.B, targets []target) (stop func() int64) {
+// load asks for targets by turns, crowd at a time, until it is stopped, and then says how many answers there were.
+func (v *visitor) load(b *testing.B, crowd int, targets []target) (stop func() int64) {
 	b.Helper()
 	var n atomic.Int64
 	var stopped atomic.Bool
@@ -208,9 +209,16 @@ func measurePages(b *testing.B, r *replica, v *visitor, super *pgxpool.Pool) {
 		all, most = append(all, took...), max(most, wire)
 	}
 	slices.Sort(all)
-	list := target{"", "/runs?project=load-0001", "text/html", "load-0001"}
 	fmt.Printf("load average %s\n", loadAverage(b))
-	fmt.Printf("pages: p95=%s rps=%.0f bytes=%d\n", rounded(percentile(all, 95)), v.perSecond(b, list), most)
+	var lists []target // of as many Projects
+	for i := range many {
+		id := fmt.Sprintf("load-%04d", i+1)
+		lists = append(lists, target{"", "/runs?project=" + id, "text/html", id})
+	}
+	v.perSecond(b, few, lists[:1], "of one list")
+	v.perSecond(b, many, lists, "of different lists")
+	rps := v.perSecond(b, many, lists[:1], "of one list")
+	fmt.Printf("pages: p95=%s rps=%.0f bytes=%d\n", rounded(percentile(all, 95)), rps, most)
 }
 
 // measurePeer asks River's console for what its pages ask it for, over as many jobs.
@@ -241,7 +249,9 @@ func measurePeer(b *testing.B, server *postgres.Server) {
 		took, wire := v.timed(b, x)
 		fmt.Printf("%10s %10s %10d  %s\n", rounded(percentile(took, 50)), rounded(percentile(took, 95)), wire, x.name)
 	}
-	fmt.Printf("%.0f a second of jobs that are done, as JSON\n", v.perSecond(b, target{"", "/api/jobs?state=completed&limit=50", "application/json", `"completed"`}))
+	done := []target{{"", "/api/jobs?state=completed&limit=50", "application/json", `"completed"`}}
+	v.perSecond(b, few, done, "of jobs that are done, as JSON")
+	v.perSecond(b, many, done, "of jobs that are done, as JSON")
 }
 
 const allocatedBytes = "go_memstats_alloc_bytes_total"
@@ -261,13 +271,17 @@ func (v *visitor) timed(b *testing.B, x target) (took []time.Duration, wire int)
 	return took, wire
 }
 
-// perSecond is how many answers a second there are when several ask at once.
-func (v *visitor) perSecond(b *testing.B, x target) float64 {
+// perSecond prints and returns how many answers a second there are when a crowd asks at once.
+func (v *visitor) perSecond(b *testing.B, crowd int, targets []target, what string) float64 {
 	b.Helper()
-	v.page(b, x)
-	began, stop := time.Now(), v.load(b, []target{x})
+	for _, x := range targets {
+		v.page(b, x)
+	}
+	began, stop := time.Now(), v.load(b, crowd, targets)
 	<-time.After(crowded)
-	return float64(stop()) / time.Since(began).Seconds()
+	rate := float64(stop()) / time.Since(began).Seconds()
+	fmt.Printf("%.0f a second %s, for %d who ask at once\n", rate, what, crowd)
+	return rate
 }
 
 // percentile of what is in ascending order.

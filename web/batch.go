@@ -223,7 +223,7 @@ func (s *server) pickRows(v viewer, q url.Values, list runsFound, page *template
 	waiting := 0
 	for i, r := range list.Runs {
 		p := s.pick(v, r)
-		if _, answered := list.beside.answers[r.ID]; p.For == retrying.path && !answered {
+		if _, answered := list.beside.Answers[r.ID]; p.For == retrying.path && !answered {
 			waiting++
 			p.Waits = true
 			p.Checked = q.Get("select") == "failed"

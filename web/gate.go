@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/oidc"
+	"github.com/qinglong/console/internal/policy"
 	"github.com/qinglong/console/internal/runmgmt"
 	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
@@ -46,7 +48,9 @@ func (s *server) loadSession(next echo.HandlerFunc) echo.HandlerFunc {
 		if s.routeOf(c).need == machine {
 			return next(c)
 		}
-		ctx, err := s.Identity.Sessions.Load(c.Request(), true)
+		access := s.ahead(c)
+		c.Set(aheadKey, access)
+		ctx, err := s.Identity.Sessions.Load(c.Request(), true, access)
 		if err == nil && s.Identity.Proxy.Enforced() {
 			ctx, err = s.fromProxy(c, ctx)
 		}
@@ -56,6 +60,30 @@ func (s *server) loadSession(next echo.HandlerFunc) echo.HandlerFunc {
 		c.SetRequest(c.Request().WithContext(ctx))
 		return next(c)
 	}
+}
+
+// aheadKey is where a request keeps what its user may do, if that was read with the session.
+const aheadKey = "access read with the session"
+
+// ahead is where to put what the user may do, if the request asks for that at once. One that changes something, or waits for
+// the identity provider first, reads it when it is needed.
+func (s *server) ahead(c echo.Context) *policy.Access {
+	r := s.routeOf(c)
+	if r.method != http.MethodGet || r.provider || r.need.open() || r.need == signedIn {
+		return nil
+	}
+	return new(policy.Access)
+}
+
+// accessOf reads what a user may do, or takes what was read with the session, which it does only once: a stream reads it anew
+// each time.
+func (s *server) accessOf(c echo.Context, user uuid.UUID) (policy.Access, error) {
+	ahead, _ := c.Get(aheadKey).(*policy.Access)
+	c.Set(aheadKey, nil)
+	if ahead != nil && ahead.UserID == user {
+		return *ahead, nil
+	}
+	return policy.ReadAccess(c.Request().Context(), s.DB, user)
 }
 
 // fromProxy holds the session to the proxy's word. A session begins with a page that somebody opens; that of an open

@@ -72,7 +72,7 @@ type person struct {
 func signIn(t testing.TB, c Config, subject string) person {
 	t.Helper()
 	w := httptest.NewRecorder()
-	ctx, err := c.Identity.Sessions.Load(httptest.NewRequest("GET", "/", nil), true)
+	ctx, err := c.Identity.Sessions.Load(httptest.NewRequest("GET", "/", nil), true, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

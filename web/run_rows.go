@@ -2,6 +2,8 @@ package web
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,43 +24,34 @@ func (s *server) runRows(list []run.Summary, nowMS int64) []templates.RunRow {
 	return rows
 }
 
-// beside is what a list says of its Runs besides what they are, and of Triggers.
-type beside struct {
-	answers map[uuid.UUID]run.LaterRun // what stands for a Run now
-	paused  map[search.Trigger]bool    // Triggers that somebody holds back
-}
-
-func (s *server) readBeside(ctx context.Context, projects []string, list []run.Summary, triggers ...search.Trigger) (b beside, err error) {
+func (s *server) readBeside(ctx context.Context, projects []string, list []run.Summary, triggers ...search.Trigger) (scheduler.Beside, error) {
 	var ended []uuid.UUID
+	named := map[search.Trigger]bool{} // a list names the same one again and again
 	for _, r := range list {
 		if r.Status != run.Succeeded && (r.Status.Terminal() || r.Status == run.Lost) {
 			ended = append(ended, r.ID)
 		}
 		if r.TriggerID != nil {
-			triggers = append(triggers, search.Trigger{ProjectID: r.ProjectID, ID: *r.TriggerID})
+			named[search.Trigger{ProjectID: r.ProjectID, ID: *r.TriggerID}] = true
 		}
 	}
-	if b.answers, err = run.Answers(ctx, s.DB, projects, ended); err != nil {
-		return b, err
-	}
-	b.paused, err = scheduler.PausedAmong(ctx, s.DB, triggers)
-	return b, err
+	return scheduler.ReadBeside(ctx, s.DB, projects, ended, slices.AppendSeq(triggers, maps.Keys(named)))
 }
 
-func (s *server) runRowsBeside(list []run.Summary, b beside, nowMS int64) []templates.RunRow {
+func (s *server) runRowsBeside(list []run.Summary, b scheduler.Beside, nowMS int64) []templates.RunRow {
 	rows := s.runRows(list, nowMS)
 	for i, r := range list {
-		if x, ok := b.answers[r.ID]; ok {
+		if x, ok := b.Answers[r.ID]; ok {
 			rows[i].Answer, rows[i].AnswerStatus = shortID(x.ID, s.links.run(x.ID)), runStatuses[x.Status]
 		}
-		rows[i].Held = b.held(r.ProjectID, r.TriggerID)
+		rows[i].Held = heldBack(b, r.ProjectID, r.TriggerID)
 	}
 	return rows
 }
 
-// held says so of a Trigger that somebody holds back.
-func (b beside) held(project string, trigger *string) templates.Status {
-	if trigger == nil || !b.paused[search.Trigger{ProjectID: project, ID: *trigger}] {
+// heldBack says so of a Trigger that somebody holds back.
+func heldBack(b scheduler.Beside, project string, trigger *string) templates.Status {
+	if trigger == nil || !b.Paused[search.Trigger{ProjectID: project, ID: *trigger}] {
 		return templates.Status{}
 	}
 	return scheduleStates[scheduler.Paused]

@@ -12,6 +12,7 @@ import (
 
 	"github.com/qinglong/console/internal/pg"
 	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/scheduler"
 	"github.com/qinglong/console/internal/search"
 	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
@@ -36,11 +37,18 @@ type runsJSON struct {
 	Prev    string `json:"prev,omitempty"`
 }
 
+// runsRead are the Runs of one page as they were read for all who asked for it together.
+type runsRead struct {
+	run.Page
+	beside scheduler.Beside
+	rows   []templates.RunRow
+	kept   *templates.Kept
+}
+
 // runsFound are the Runs of one page, and how many there are of each status whatever statuses are asked for.
 type runsFound struct {
-	run.Page
+	runsRead
 	counts  map[run.Status]run.Count
-	beside  beside
 	ids     search.IDs       // for the fields that want one
 	unknown *templates.Empty // if the id that is asked for is nothing's
 }
@@ -75,14 +83,18 @@ func (s *server) runs(c echo.Context) (reply, error) {
 	if s.mediumOf(c) == asCSV {
 		return found, nil
 	}
-	list, err := s.readRuns(c.Request().Context(), filter, at)
-	if err == nil && s.mediumOf(c) != asJSON {
-		err = s.readAround(c.Request().Context(), q, filter, &list)
-	}
-	if err != nil {
+	list := runsFound{ids: ids}
+	if list.runsRead, err = s.readRuns(c.Request().Context(), filter, at, v.nowMS, s.mediumOf(c) != asJSON); err != nil {
 		return reply{}, err
 	}
-	list.ids = ids
+	if list.counts, err = s.countRuns(c.Request().Context(), filter); err != nil {
+		return reply{}, err
+	}
+	if len(list.Runs) == 0 && s.mediumOf(c) != asJSON {
+		if list.unknown, err = s.noSuchID(c.Request().Context(), q, filter); err != nil {
+			return reply{}, err
+		}
+	}
 	found.json = func() any {
 		return runsJSON{NowMS: v.nowMS, Counts: list.counts, Runs: nonNil(list.Runs), Partial: list.Partial, Next: onwards(s.links, runsPath+".json", q, "after", list.Next),
 			Prev: onwards(s.links, runsPath+".json", q, "before", list.Prev)}
@@ -108,19 +120,29 @@ func readSpot(q url.Values) (at spot, err error) {
 	return at, nil
 }
 
-// readRuns reads the page at a spot: after it, which is older, or before it.
-func (s *server) readRuns(ctx context.Context, f run.Filter, at spot) (found runsFound, err error) {
-	if at.before != nil {
-		found.Page, err = run.Newer(ctx, s.DB, f, *at.before, pageSize)
-	} else {
-		found.Page, err = run.List(ctx, s.DB, f, at.after, pageSize)
-	}
-	if err != nil {
-		return found, err
-	}
-	f.Statuses = nil // they are counted whatever is asked for
-	found.counts, err = share(ctx, s.recent, "runs", f, func(ctx context.Context) (map[run.Status]run.Count, error) { return run.CountByStatus(ctx, s.DB, f) })
-	return found, err
+// readRuns reads the page at a spot: after it, which is older, or before it. With rows it is made into those of a page.
+func (s *server) readRuns(ctx context.Context, f run.Filter, at spot, nowMS int64, rows bool) (runsRead, error) {
+	return together(ctx, &s.gathering, "runs", []any{f, at.after, at.before, rows}, func(ctx context.Context) (read runsRead, err error) {
+		if at.before != nil {
+			read.Page, err = run.Newer(ctx, s.DB, f, *at.before, pageSize)
+		} else {
+			read.Page, err = run.List(ctx, s.DB, f, at.after, pageSize)
+		}
+		if err != nil || !rows {
+			return read, err
+		}
+		if read.beside, err = s.readBeside(ctx, f.Projects, read.Runs); err != nil {
+			return read, err
+		}
+		read.rows, read.kept = s.runRowsBeside(read.Runs, read.beside, nowMS), new(templates.Kept)
+		return read, nil
+	})
+}
+
+// countRuns counts the Runs of a filter by status, whatever statuses it asks for.
+func (s *server) countRuns(ctx context.Context, f run.Filter) (map[run.Status]run.Count, error) {
+	f.Statuses = nil
+	return share(ctx, s.recent, "runs", f, func(ctx context.Context) (map[run.Status]run.Count, error) { return run.CountByStatus(ctx, s.DB, f) })
 }
 
 // whole is err, or refuses a text that names more than is looked for, where nobody would notice what is missing.
@@ -137,16 +159,6 @@ func partial(is bool) text.Text {
 		return text.Text{}
 	}
 	return text.Of("The text names more than is looked for, and some that match are missing here. Write more of the name.")
-}
-
-// readAround reads what a page says beside its Runs, or in their place.
-func (s *server) readAround(ctx context.Context, q url.Values, f run.Filter, found *runsFound) (err error) {
-	if len(found.Runs) == 0 {
-		found.unknown, err = s.noSuchID(ctx, q, f)
-		return err
-	}
-	found.beside, err = s.readBeside(ctx, f.Projects, found.Runs)
-	return err
 }
 
 // runFilter reads what the query asks for, of what v sees.
@@ -218,7 +230,7 @@ func (s *server) runsForm(c echo.Context, v viewer, q url.Values, f run.Filter, 
 
 func (s *server) runsPage(c echo.Context, v viewer, q url.Values, f run.Filter, list runsFound) templates.Runs {
 	page := offer(s.runsForm(c, v, q, f, problem{}), list.ids)
-	page.Chips, page.Rows = s.runChips(q, list.counts), s.runRowsBeside(list.Runs, list.beside, v.nowMS)
+	page.Chips, page.Rows, page.Kept = s.runChips(q, list.counts), slices.Clone(list.rows), list.kept
 	page.Pages = templates.Pages{Order: templates.NewestFirst, Back: onwards(s.links, runsPath, q, "before", list.Prev), On: onwards(s.links, runsPath, q, "after", list.Next)}
 	page.JSON, page.CSV = s.links.url(runsPath+".json", q), s.links.csv(runsPath, filters(q))
 	if list.Prev != nil {

@@ -47,9 +47,16 @@ type schedulesJSON struct {
 	Next    string `json:"next,omitempty"`
 }
 
+// schedulesRead are the Schedules of one page as they were read for all who asked for it together.
+type schedulesRead struct {
+	scheduler.Page
+	rows []templates.ScheduleRow
+	kept *templates.Kept
+}
+
 // schedulesFound are the Schedules of one page, and how many there are in each state whatever state is asked for.
 type schedulesFound struct {
-	scheduler.Page
+	schedulesRead
 	counts map[scheduler.State]run.Count
 }
 
@@ -74,8 +81,11 @@ func (s *server) schedules(c echo.Context) (reply, error) {
 	if s.mediumOf(c) == asCSV {
 		return found, nil
 	}
-	list, err := s.readSchedules(c.Request().Context(), filter, after)
-	if err != nil {
+	list := schedulesFound{}
+	if list.schedulesRead, err = s.readSchedules(c.Request().Context(), filter, after, v.nowMS); err != nil {
+		return reply{}, err
+	}
+	if list.counts, err = s.countSchedules(c.Request().Context(), filter); err != nil {
 		return reply{}, err
 	}
 	found.json = func() any { return s.schedulesJSON(v, q, list) }
@@ -89,15 +99,25 @@ func scheduleFilter(q url.Values, v viewer) (f scheduler.Filter, err error) {
 	return f, err
 }
 
-func (s *server) readSchedules(ctx context.Context, f scheduler.Filter, after *scheduler.Cursor) (found schedulesFound, err error) {
-	if found.Page, err = scheduler.List(ctx, s.DB, f, after, pageSize); err != nil {
-		return found, err
-	}
-	f.State = "" // they are counted whichever is asked for
-	found.counts, err = share(ctx, s.recent, "schedules", f, func(ctx context.Context) (map[scheduler.State]run.Count, error) {
+func (s *server) readSchedules(ctx context.Context, f scheduler.Filter, after *scheduler.Cursor, nowMS int64) (schedulesRead, error) {
+	return together(ctx, &s.gathering, "schedules", []any{f, after}, func(ctx context.Context) (read schedulesRead, err error) {
+		if read.Page, err = scheduler.List(ctx, s.DB, f, after, pageSize); err != nil {
+			return read, err
+		}
+		for _, x := range read.Schedules {
+			read.rows = append(read.rows, s.scheduleRow(x, nowMS))
+		}
+		read.kept = new(templates.Kept)
+		return read, nil
+	})
+}
+
+// countSchedules counts the Schedules of a filter by state, whichever it asks for.
+func (s *server) countSchedules(ctx context.Context, f scheduler.Filter) (map[scheduler.State]run.Count, error) {
+	f.State = ""
+	return share(ctx, s.recent, "schedules", f, func(ctx context.Context) (map[scheduler.State]run.Count, error) {
 		return scheduler.CountByState(ctx, s.DB, f)
 	})
-	return found, err
 }
 
 func (s *server) schedulesJSON(v viewer, q url.Values, list schedulesFound) schedulesJSON {
@@ -116,9 +136,7 @@ func (s *server) schedulesPage(c echo.Context, v viewer, q url.Values, list sche
 		Chips: s.scheduleChips(q, list.counts), Pages: templates.Pages{Order: templates.NextFirst, On: onwards(s.links, schedulesPath, q, "after", list.Next)},
 	}
 	page.JSON, page.CSV = s.links.url(schedulesPath+".json", q), s.links.csv(schedulesPath, filters(q))
-	for _, x := range list.Schedules {
-		page.Rows = append(page.Rows, s.scheduleRow(x, v.nowMS))
-	}
+	page.Rows, page.Kept = list.rows, list.kept
 	if q.Get("after") != "" {
 		page.Pages.First = s.links.url(schedulesPath, without(q, "after"))
 	}

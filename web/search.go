@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/qinglong/console/internal/run"
+	"github.com/qinglong/console/internal/scheduler"
 	"github.com/qinglong/console/internal/search"
 	"github.com/qinglong/console/internal/text"
 	"github.com/qinglong/console/web/templates"
@@ -27,7 +28,7 @@ type searchFound struct {
 	search.Found
 	Runs   []run.Summary `json:"runs"`  // whose id begins with the text, or that who it names has retried, newest first
 	Short  bool          `json:"short"` // the text is too short to be looked for
-	beside beside
+	beside scheduler.Beside
 }
 
 // search finds what the viewer may see by a part of its name.
@@ -95,7 +96,7 @@ func (s *server) runHits(f searchFound, nowMS int64) templates.HitGroup {
 	g := templates.HitGroup{ID: "runs", Title: text.Of("Runs, newest first")}
 	for _, r := range f.Runs {
 		g.Hits = append(g.Hits, templates.Hit{Link: templates.Link{Text: text.Data(r.ID.String()), URL: s.links.run(r.ID)}, Mono: true, Status: runStatuses[r.Status],
-			Note: text.Of("%s in %s", shorten(visible(r.TaskName), listName), r.ProjectID), At: instant(r.CreatedAtMS, nowMS), Held: f.beside.held(r.ProjectID, r.TriggerID)})
+			Note: text.Of("%s in %s", shorten(visible(r.TaskName), listName), r.ProjectID), At: instant(r.CreatedAtMS, nowMS), Held: heldBack(f.beside, r.ProjectID, r.TriggerID)})
 	}
 	return g
 }
@@ -103,7 +104,7 @@ func (s *server) runHits(f searchFound, nowMS int64) templates.HitGroup {
 func (s *server) triggerHits(f searchFound) templates.HitGroup {
 	g := templates.HitGroup{ID: "triggers", Title: text.Of("Triggers")}
 	for _, t := range f.Triggers {
-		g.Hits = append(g.Hits, templates.Hit{Link: templates.Link{Text: text.Data(t.ID), URL: s.links.schedule(t.ProjectID, t.ID)}, Note: text.Of("in the Project %s", t.ProjectID), Held: f.beside.held(t.ProjectID, &t.ID),
+		g.Hits = append(g.Hits, templates.Hit{Link: templates.Link{Text: text.Data(t.ID), URL: s.links.schedule(t.ProjectID, t.ID)}, Note: text.Of("in the Project %s", t.ProjectID), Held: heldBack(f.beside, t.ProjectID, &t.ID),
 			Also: templates.Link{Text: text.Of("Runs"), URL: s.links.runs("project", t.ProjectID, "trigger", t.ID)}})
 	}
 	return g

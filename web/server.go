@@ -75,6 +75,7 @@ type server struct {
 	declared   map[string]route // by method and whole path
 	protection *http.CrossOriginProtection
 	recent     *sharing
+	gathering  gathering
 }
 
 // New returns the console's handler.

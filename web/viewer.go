@@ -40,7 +40,7 @@ func (s *server) viewer(c echo.Context) (viewer, error) {
 
 // readViewer reads what a user may do, and in which Projects they may do what is needed; that may be none.
 func (s *server) readViewer(c echo.Context, user uuid.UUID, needed policy.Permission) (v viewer, err error) {
-	if v.access, err = policy.ReadAccess(c.Request().Context(), s.DB, user); err != nil {
+	if v.access, err = s.accessOf(c, user); err != nil {
 		return viewer{}, err
 	}
 	c.Set(accessKey, v.access)

@@ -88,8 +88,9 @@ type SessionsConfig struct {
 
 // Sessions are the console's own sessions.
 type Sessions struct {
-	config  SessionsConfig
-	cookies *scs.SessionManager
+	config     SessionsConfig
+	cookies    *scs.SessionManager
+	foresights foresights
 }
 
 // The cookie store's rows outlive the sessions by more than the clocks of this machine and the database differ.
@@ -156,17 +157,43 @@ type loaded struct {
 // Load reads the request's session; active says whether the request is its user's doing, and not a page's or a stream's
 // own. It returns the context in which [Current] and the methods that begin and end sessions work. Its error is the
 // database's: a request without a session is none.
-func (s *Sessions) Load(r *http.Request, active bool) (_ context.Context, err error) {
+//
+// If the session's user could be told before it was read, what they may do was read with it: then access, unless it is nil, is
+// that, and otherwise the zero Access.
+func (s *Sessions) Load(r *http.Request, active bool, access *policy.Access) (_ context.Context, err error) {
 	defer pg.Wrap(&err, "Sessions.Load()")
-	ctx, err := s.cookies.Load(r.Context(), s.config.Cookies.Read(r, sessionCookie))
+	token := s.config.Cookies.Read(r, sessionCookie)
+	look, expected, l, err := s.foresee(r.Context(), token, access)
 	if err != nil {
 		return nil, err
 	}
-	session, err := s.read(ctx, s.storedID(ctx), s.cookies.GetInt64(ctx, keyGeneration), active)
-	if err != nil && !errors.Is(err, ErrSignedOut) {
+	ctx, err := s.cookies.Load(context.WithValue(r.Context(), lookedKey{}, look), token)
+	if err != nil {
 		return nil, err
 	}
-	return context.WithValue(ctx, contextKey{}, loaded{session, err}), nil
+	if !look.says(expected) {
+		expected = foresight{key: look.key, data: look.data, id: s.storedID(ctx), generation: s.cookies.GetInt64(ctx, keyGeneration)}
+		l.session, l.err = s.read(ctx, expected.id, expected.generation)
+		expected.user = l.session.UserID
+	}
+	if access != nil && access.UserID != l.session.UserID {
+		*access = policy.Access{}
+	}
+	switch {
+	case l.err == nil:
+		s.foresights.remember(token, expected)
+	case errors.Is(l.err, ErrSignedOut):
+		s.foresights.forget(token)
+		active = false
+	default:
+		return nil, l.err
+	}
+	if active && l.session.unnoted() {
+		if err := s.note(ctx, l.session.ID); err != nil {
+			return nil, err
+		}
+	}
+	return context.WithValue(ctx, contextKey{}, l), nil
 }
 
 func (s *Sessions) storedID(ctx context.Context) uuid.UUID {
@@ -189,7 +216,7 @@ func Current(ctx context.Context) (Session, error) {
 // Recheck reads a session again, for what goes on longer than a request. It is no activity of its user's.
 func (s *Sessions) Recheck(ctx context.Context, session Session) (_ Session, err error) {
 	defer pg.Wrap(&err, "Sessions.Recheck(%s)", session.ID)
-	return s.read(ctx, session.ID, session.Generation, false)
+	return s.read(ctx, session.ID, session.Generation)
 }
 
 const seenEveryMS = 30_000 // how precisely activity is noted
@@ -210,25 +237,37 @@ const ended = `CASE
 	WHEN s.last_seen_at_ms + s.idle_ms <= clock.ms THEN 'idle'
 	ELSE '' END`
 
-// read is the one reading that decides. Noting the activity waits for nobody who holds the row: another request notes it.
-func (s *Sessions) read(ctx context.Context, id uuid.UUID, generation int64, active bool) (Session, error) {
+// readSQL is the one reading that decides, of the session $1 and its generation $2.
+const readSQL = `
+	WITH clock AS MATERIALIZED (SELECT ` + pg.ClockMS + ` AS ms)
+	SELECT ` + sessionColumns + `, CASE WHEN s.generation <> $2 THEN 'renewed' ELSE ` + ended + ` END
+	FROM console_sessions s JOIN users u ON u.id = s.user_id CROSS JOIN clock WHERE s.id = $1`
+
+func (s *Sessions) read(ctx context.Context, id uuid.UUID, generation int64) (Session, error) {
 	if id == uuid.Nil {
 		return Session{}, errNone
 	}
+	return scanSession(s.config.Console.QueryRow(ctx, readSQL, id, generation))
+}
+
+// unnoted reports whether activity is to be noted.
+func (s Session) unnoted() bool { return s.LastSeenAtMS < s.NowMS-seenEveryMS }
+
+// note notes activity in a session that is alive. It waits for nobody who holds the row: another request notes it.
+func (s *Sessions) note(ctx context.Context, id uuid.UUID) error {
+	_, err := s.config.Console.Exec(ctx, `
+		WITH clock AS MATERIALIZED (SELECT `+pg.ClockMS+` AS ms)
+		UPDATE console_sessions SET last_seen_at_ms = clock.ms FROM clock WHERE id IN (
+			SELECT s.id FROM console_sessions s JOIN users u ON u.id = s.user_id CROSS JOIN clock
+			WHERE s.id = $1 AND `+ended+` = '' AND s.last_seen_at_ms < clock.ms FOR NO KEY UPDATE OF s SKIP LOCKED)`, id)
+	return err
+}
+
+// scanSession returns the session of readSQL, or an [*Ended].
+func scanSession(row pgx.Row) (Session, error) {
 	var session Session
 	var why string
-	err := s.config.Console.QueryRow(ctx, `
-		WITH clock AS MATERIALIZED (SELECT `+pg.ClockMS+` AS ms),
-		found AS MATERIALIZED (
-			SELECT `+sessionColumns+`, CASE WHEN s.generation <> $2 THEN 'renewed' ELSE `+ended+` END AS why
-			FROM console_sessions s JOIN users u ON u.id = s.user_id CROSS JOIN clock WHERE s.id = $1),
-		seen AS (
-			UPDATE console_sessions SET last_seen_at_ms = clock.ms FROM clock
-			WHERE id IN (SELECT s.id FROM console_sessions s, found
-				WHERE s.id = found.id AND found.why = '' AND $3 AND s.revoked_at_ms IS NULL
-				AND s.last_seen_at_ms < found.ms - $4 FOR NO KEY UPDATE OF s SKIP LOCKED))
-		SELECT * FROM found`,
-		id, generation, active, seenEveryMS).Scan(append(session.fields(), &why)...)
+	err := row.Scan(append(session.fields(), &why)...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Session{}, errNone
 	}

@@ -28,17 +28,25 @@ func TestSessionEnds(t *testing.T) {
 		{"as old as it may be", `UPDATE console_sessions SET expires_at_ms = last_seen_at_ms, created_at_ms = created_at_ms - 1 WHERE id = $1`, "expired"},
 		{"revoked", `UPDATE console_sessions SET revoked_at_ms = 1, revoke_reason = 'signed_out' WHERE id = $1`, "signed_out"},
 		{"a newer generation", `UPDATE console_sessions SET generation = 2 WHERE id = $1`, "renewed"},
+		{"its cookie's row expired", `UPDATE sessions SET expiry = current_timestamp WHERE $1::uuid IS NOT NULL`, "none"},
 		{"its user disabled", `UPDATE users SET status = 'disabled' WHERE id = (SELECT user_id FROM console_sessions WHERE id = $1)`, "user_disabled"},
 		{"the cookie store emptied", `DELETE FROM sessions WHERE $1::uuid IS NOT NULL`, "none"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w.exec(t, `UPDATE users SET status = 'active'`)
-			b := w.newBrowser()
+			b, again := w.newBrowser(), w.newBrowser()
+			before := again.signedIn(t)
+			if got := again.ended(t); got != "" { // now the replica has seen its token
+				t.Fatalf("ended by %q", got)
+			}
 			session := b.signedIn(t)
+			w.exec(t, tt.sql, before.ID)
 			w.exec(t, tt.sql, session.ID)
-			if got := b.ended(t); got != tt.want {
-				t.Errorf("ended by %q, want %q", got, tt.want)
+			for name, b := range map[string]*browser{"at its first request": b, "at a later request": again} {
+				if got := b.ended(t); got != tt.want {
+					t.Errorf("%s ended by %q, want %q", name, got, tt.want)
+				}
 			}
 			_, err := w.sessions.Recheck(t.Context(), session)
 			if wantErr := tt.want != "" && tt.want != "none"; (err != nil) != wantErr {
@@ -78,7 +86,7 @@ func TestActivity(t *testing.T) {
 		t.Error("activity was noted again after 20 s")
 	}
 	before := ago(40_000)
-	if _, err := w.sessions.Load(b.request(), false); err != nil || seen() != before {
+	if _, err := w.sessions.Load(b.request(), false, nil); err != nil || seen() != before {
 		t.Errorf("a page's own request was noted as activity (%v)", err)
 	}
 	if _, err := w.sessions.Recheck(t.Context(), session); err != nil || seen() != before {
@@ -358,11 +366,11 @@ func TestNoDatabase(t *testing.T) {
 	b := w.newBrowser()
 	b.signedIn(t)
 	w.sessions.config.Console.Close()
-	if ctx, err := w.sessions.Load(b.request(), true); err == nil || ctx != nil {
+	if ctx, err := w.sessions.Load(b.request(), true, nil); err == nil || ctx != nil {
 		t.Errorf("Load() without a database = %v, %v, want an error", ctx, err)
 	}
 	stranger := w.newBrowser()
-	if ctx, err := w.sessions.Load(stranger.request(), true); err != nil {
+	if ctx, err := w.sessions.Load(stranger.request(), true, nil); err != nil {
 		t.Errorf("Load() without a cookie = %v", err)
 	} else if _, err := Current(ctx); !errors.Is(err, ErrSignedOut) {
 		t.Errorf("Current() = %v, want ErrSignedOut", err)

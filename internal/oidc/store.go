@@ -12,10 +12,23 @@ import (
 // store is the cookie store's table. It is scs's pgxstore but for one thing: a request's deadline reaches the database.
 type store struct{ console *pgxpool.Pool }
 
+const findSQL = `SELECT data FROM sessions WHERE token = $1 AND current_timestamp < expiry`
+
 // FindCtx returns what is stored under token, if that has not expired.
 func (s store) FindCtx(ctx context.Context, token string) (data []byte, found bool, err error) {
-	err = s.console.QueryRow(ctx, `SELECT data FROM sessions WHERE token = $1 AND current_timestamp < expiry`, token).Scan(&data)
-	if errors.Is(err, pgx.ErrNoRows) {
+	l, _ := ctx.Value(lookedKey{}).(*looked)
+	if data, found, ok := l.take(token); ok {
+		return data, found, nil
+	}
+	data, found, err = scanFound(s.console.QueryRow(ctx, findSQL, token))
+	if l != nil {
+		l.key, l.data, l.found = token, data, found
+	}
+	return data, found, err
+}
+
+func scanFound(row pgx.Row) (data []byte, found bool, err error) {
+	if err = row.Scan(&data); errors.Is(err, pgx.ErrNoRows) {
 		return nil, false, nil
 	}
 	return data, err == nil, err

@@ -116,7 +116,7 @@ func (b *browser) binder() string { return b.cookies.Binder(b.request()) }
 // load is a new request of the browser.
 func (b *browser) load(t testing.TB) context.Context {
 	t.Helper()
-	ctx, err := b.sessions.Load(b.request(), true)
+	ctx, err := b.sessions.Load(b.request(), true, nil)
 	if err != nil {
 		t.Fatalf("Load() = %v", err)
 	}

@@ -45,13 +45,26 @@ WHERE u.id = $1`
 // ReadAccess reads what user may do, in one query.
 func ReadAccess(ctx context.Context, q pg.Querier, user uuid.UUID) (_ Access, err error) {
 	defer pg.Wrap(&err, "policy.ReadAccess(%s)", user)
-	a := Access{UserID: user, Bindings: map[string]Binding{}}
 	rows, err := q.Query(ctx, accessSQL, user)
 	if err != nil {
 		return Access{}, err
 	}
+	return scanAccess(rows, user)
+}
+
+// QueueAccess reads what user may do along with the rest of a batch, into a when that is done.
+func QueueAccess(b *pgx.Batch, user uuid.UUID, a *Access) {
+	b.Queue(accessSQL, user).Query(func(rows pgx.Rows) (err error) {
+		defer pg.Wrap(&err, "policy.QueueAccess(%s)", user)
+		*a, err = scanAccess(rows, user)
+		return err
+	})
+}
+
+func scanAccess(rows pgx.Rows, user uuid.UUID) (Access, error) {
+	a := Access{UserID: user, Bindings: map[string]Binding{}}
 	var b Binding
-	_, err = pgx.ForEachRow(rows, []any{&a.NowMS, &a.Active, &b.ProjectID, &b.ProjectName, &b.ProjectActive, &b.ProjectVersion, &b.Role, &b.Version}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&a.NowMS, &a.Active, &b.ProjectID, &b.ProjectName, &b.ProjectActive, &b.ProjectVersion, &b.Role, &b.Version}, func() error {
 		if b.ProjectID != "" { // a User without a role is one row
 			a.Bindings[b.ProjectID] = b
 		}

@@ -100,17 +100,33 @@ WHERE (d.created_at_ms, d.id) > (o.created_at_ms, o.id) ORDER BY down.of, d.crea
 // it now. That is a retry of it, or of another Run of its family. One that has none is its family's newest.
 func Answers(ctx context.Context, q pg.Querier, projects []string, ids []uuid.UUID) (_ map[uuid.UUID]LaterRun, err error) {
 	defer pg.Wrap(&err, "run.Answers(%d runs)", len(ids))
-	answers := map[uuid.UUID]LaterRun{}
 	if len(ids) == 0 {
-		return answers, nil
+		return map[uuid.UUID]LaterRun{}, nil
 	}
 	rows, err := q.Query(ctx, answersSQL, ids, projects)
 	if err != nil {
 		return nil, err
 	}
+	return scanAnswers(rows)
+}
+
+// QueueAnswers reads what [Answers] returns along with the rest of a batch, into answers when that is done.
+func QueueAnswers(b *pgx.Batch, projects []string, ids []uuid.UUID, answers *map[uuid.UUID]LaterRun) {
+	if len(ids) == 0 {
+		return
+	}
+	b.Queue(answersSQL, ids, projects).Query(func(rows pgx.Rows) (err error) {
+		defer pg.Wrap(&err, "run.QueueAnswers(%d runs)", len(ids))
+		*answers, err = scanAnswers(rows)
+		return err
+	})
+}
+
+func scanAnswers(rows pgx.Rows) (map[uuid.UUID]LaterRun, error) {
+	answers := map[uuid.UUID]LaterRun{}
 	var of uuid.UUID
 	var r LaterRun
-	_, err = pgx.ForEachRow(rows, []any{&of, &r.ID, &r.Status}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&of, &r.ID, &r.Status}, func() error {
 		answers[of] = r
 		return nil
 	})

@@ -104,26 +104,41 @@ const alongside = `LEFT JOIN LATERAL (SELECT r.id, r.status FROM runs r
     ORDER BY r.created_at_ms DESC LIMIT 1) last ON true
 LEFT JOIN trigger_pauses pause ON pause.id = s.pause_id LEFT JOIN users pauser ON pauser.id = pause.paused_by`
 
-// PausedAmong returns those of the Triggers that somebody holds back.
-func PausedAmong(ctx context.Context, q pg.Querier, triggers []search.Trigger) (_ map[search.Trigger]bool, err error) {
-	defer pg.Wrap(&err, "scheduler.PausedAmong(%d triggers)", len(triggers))
-	paused := map[search.Trigger]bool{}
+// Beside is what a list says of its Runs besides what they are, and of Triggers.
+type Beside struct {
+	Answers map[uuid.UUID]run.LaterRun // what stands for a Run now
+	Paused  map[search.Trigger]bool    // Triggers that somebody holds back
+}
+
+// ReadBeside reads what stands for some Runs of the Projects now, and which of some Triggers somebody holds back, in one
+// breath.
+func ReadBeside(ctx context.Context, q pg.Querier, projects []string, runs []uuid.UUID, triggers []search.Trigger) (b Beside, err error) {
+	defer pg.Wrap(&err, "scheduler.ReadBeside(%d runs, %d triggers)", len(runs), len(triggers))
+	var batch pgx.Batch
+	run.QueueAnswers(&batch, projects, runs, &b.Answers)
+	queuePaused(&batch, triggers, &b.Paused)
+	if batch.Len() == 0 {
+		return b, nil
+	}
+	return b, q.SendBatch(ctx, &batch).Close()
+}
+
+func queuePaused(batch *pgx.Batch, triggers []search.Trigger, paused *map[search.Trigger]bool) {
 	if len(triggers) == 0 {
-		return paused, nil
+		return
 	}
 	var projects, ids []string
 	for _, t := range triggers {
 		projects, ids = append(projects, t.ProjectID), append(ids, t.ID)
 	}
-	rows, err := q.Query(ctx, `
+	batch.Queue(`
 		SELECT s.project_id, s.trigger_id FROM unnest($1::text[], $2::text[]) AS t(project, trigger)
-		JOIN trigger_schedules s ON s.project_id = t.project AND s.trigger_id = t.trigger WHERE s.pause_id IS NOT NULL`, projects, ids)
-	if err != nil {
-		return nil, err
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[search.Trigger])
-	for _, t := range list {
-		paused[t] = true
-	}
-	return paused, err
+		JOIN trigger_schedules s ON s.project_id = t.project AND s.trigger_id = t.trigger WHERE s.pause_id IS NOT NULL`, projects, ids).Query(func(rows pgx.Rows) error {
+		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[search.Trigger])
+		*paused = map[search.Trigger]bool{}
+		for _, t := range list {
+			(*paused)[t] = true
+		}
+		return err
+	})
 }

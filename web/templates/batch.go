@@ -1,6 +1,11 @@
 package templates
 
-import "github.com/qinglong/console/internal/text"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/qinglong/console/internal/text"
+)
 
 // BatchRow is one Run of a batch, before it is submitted.
 type BatchRow struct {
@@ -112,6 +117,18 @@ type Pick struct {
 	Waits   bool   // for a retry: no newer Run of its family stands for it
 	Checked bool
 	Label   text.Text
+}
+
+// picked tells the boxes of one reader's rows from those of another's.
+func picked(rows []RunRow) string {
+	var marks strings.Builder
+	for _, r := range rows {
+		if r.Pick.Value != "" {
+			fmt.Fprintf(&marks, "%s %s %t %t", r.Pick.Value, r.Pick.For, r.Pick.Waits, r.Pick.Checked)
+		}
+		marks.WriteByte(';')
+	}
+	return marks.String()
 }
 
 // Picking is what may be done to the Runs of a list that are chosen.

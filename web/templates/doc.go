@@ -224,6 +224,7 @@ type Runs struct {
 	Text     string
 	Chips    []Chip
 	Rows     []RunRow
+	Kept     *Kept // the rows, rendered
 	Empty    Empty
 	Pages    Pages
 	Views    []NavLink // the list, and others of the same Runs
@@ -255,6 +256,7 @@ type Schedules struct {
 	Text     string
 	Chips    []Chip
 	Rows     []ScheduleRow
+	Kept     *Kept // the rows, rendered
 	Empty    Empty
 	Pages    Pages
 }

@@ -259,7 +259,7 @@ func RunsPage(v Runs) templ.Component {
 								return templ_7745c5c3_Err
 							}
 						} else {
-							templ_7745c5c3_Err = runTable(v.Rows).Render(ctx, templ_7745c5c3_Buffer)
+							templ_7745c5c3_Err = v.Kept.once(picked(v.Rows), runTable(v.Rows)).Render(ctx, templ_7745c5c3_Buffer)
 							if templ_7745c5c3_Err != nil {
 								return templ_7745c5c3_Err
 							}
