@@ -3,12 +3,17 @@ package web
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/qinglong/console/internal/pg/pgtest"
+	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/internal/run/runtest"
 )
 
 // Whoever asks while the same is being read is told what is read after that, all of them what one reading said.
@@ -86,4 +91,54 @@ func TestTogetherWhenAReadingFails(t *testing.T) {
 		ask(t.Context(), after(time.Hour, one), 0, "deadline")
 		all.Wait()
 	})
+}
+
+// A list that many ask for at once is each one's own: of their Projects, in their language, and after they asked.
+func TestListsThatAreReadTogether(t *testing.T) {
+	w := newWorld(t)
+	other := runtest.Admit(t, w.Database, "growth", "daily", w.nowMS-9, w.nowMS)
+	c := config(t, w.Database, "")
+	h := New(c)
+	readerIn := func(subject string, projects ...string) http.Handler {
+		p := signIn(t, c, subject)
+		grant(t, w.Database, p, policy.Viewer, projects...)
+		return p.as(h)
+	}
+	ops, growth, both := readerIn("ann", "ops"), readerIn("ben", "growth"), readerIn("eve", "ops", "growth")
+	readers := []struct {
+		name         string
+		as           http.Handler
+		language     string
+		ops, growths bool
+		says         string
+	}{
+		{"one of ops", ops, "en", true, false, "</svg> failed"},
+		{"one of ops who reads Chinese", ops, "zh-CN", true, false, "失败"},
+		{"one of growth", growth, "en", false, true, "</svg> queued"},
+		{"one of both", both, "en", true, true, "</svg> failed"},
+	}
+	super := w.Super(t)
+	tx, err := super.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	pgtest.Exec(t, tx, "LOCK TABLE ql3.runs IN ACCESS EXCLUSIVE MODE")
+	var all sync.WaitGroup
+	for range 5 {
+		for _, r := range readers {
+			all.Go(func() {
+				page := get(t, r.as, "/runs", "Accept-Language", r.language)
+				if page.StatusCode != http.StatusOK || strings.Contains(page.body, w.failed.String()) != r.ops || strings.Contains(page.body, other.String()) != r.growths ||
+					!strings.Contains(page.body, r.says) {
+					t.Errorf("%s is shown %d %s", r.name, page.StatusCode, page.body)
+				}
+			})
+		}
+	}
+	pgtest.AwaitLocks(t, super, 3) // a reading of each kind has begun
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
 }
