@@ -23,7 +23,7 @@ func TestTogether(t *testing.T) {
 		var begun atomic.Int64 // readings
 		read := func(context.Context) (int64, error) {
 			n := begun.Add(1)
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			return n, nil
 		}
 		var all sync.WaitGroup
@@ -40,7 +40,7 @@ func TestTogether(t *testing.T) {
 			ask("lab", 3) // the first had begun
 		}
 		ask("ops", 2) // waits for nobody
-		time.Sleep(1500 * time.Millisecond)
+		<-time.After(1500 * time.Millisecond)
 		ask("lab", 4) // the third had begun
 		all.Wait()
 		ask("lab", 5) // none was under way
@@ -82,7 +82,7 @@ func TestTogetherWhenAReadingFails(t *testing.T) {
 		ask(t.Context(), after(time.Second, func() (int, error) { return 0, errors.New("no database") }), 0, "no database")
 		ask(t.Context(), after(time.Second, func() (int, error) { panic("broken") }), 0, "broken")
 		ask(t.Context(), after(time.Second, one), 0, "broken") // asked together with the one before
-		time.Sleep(1500 * time.Millisecond)
+		<-time.After(1500 * time.Millisecond)
 		leaving, leave := context.WithCancel(t.Context())
 		ask(leaving, after(time.Second, one), 0, "canceled")
 		ask(t.Context(), after(time.Hour, one), 1, "")

@@ -10,6 +10,7 @@ import (
 	"github.com/a-h/templ"
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/scheduler"
@@ -59,53 +60,69 @@ func (s *server) overview(c echo.Context) (reply, error) {
 	return reply{json: func() any { return f }, page: func() templ.Component { return templates.OverviewPage(s.overviewPage(c, v, f)) }}, nil
 }
 
-func (s *server) readOverview(ctx context.Context, v viewer) (f overviewFacts, err error) {
-	projects := v.sees("")
-	if f.Health, err = scheduler.ReadHealth(ctx, s.DB, projects); err != nil {
-		return f, err
-	}
-	if err = s.readCharts(ctx, v, projects, &f); err != nil {
-		return f, err
-	}
-	if f.Replicas, err = scheduler.Replicas(ctx, s.DB); err != nil {
-		return f, err
-	}
-	if f.Claims, err = scheduler.Claims(ctx, s.DB, projects); err != nil {
-		return f, err
-	}
-	if f.Failures, err = run.LatestTroubles(ctx, s.DB, projects, failuresSeen, failuresShown); err != nil {
-		return f, err
-	}
-	if f.Retries, err = run.Answers(ctx, s.DB, projects, newestOf(f.Failures)); err != nil {
-		return f, err
-	}
-	if f.Attention, err = run.NeedAttention(ctx, s.DB, projects, attentionShown+1); err != nil {
-		return f, err
-	}
-	if f.Spells, err = scheduler.RecentSpells(ctx, s.DB); err != nil {
-		return f, err
-	}
-	paused, err := scheduler.List(ctx, s.DB, scheduler.Filter{Projects: projects, State: scheduler.Paused}, nil, pausedShown+1)
-	if err != nil {
-		return f, err
-	}
-	f.Paused = nonNil(paused.Schedules)
-	f.Next, err = scheduler.Upcoming(ctx, s.DB, projects, time.Hour)
-	f.Next = nonNil(f.Next)
-	return f, err
+// readOverview reads what the overview says to all who asked for it together and see the same Projects.
+func (s *server) readOverview(ctx context.Context, v viewer) (overviewFacts, error) {
+	projects, hour, backlog := v.sees(""), hourEnd(v.nowMS), backlogEnd(v.nowMS)
+	return together(ctx, &s.gathering, "overview", []any{projects, hour, backlog}, func(ctx context.Context) (overviewFacts, error) {
+		return s.readFacts(ctx, projects, hour, backlog)
+	})
 }
 
-// readCharts reads what is drawn of the last hour. To the end of its minute it is the same for all who see the same.
-func (s *server) readCharts(ctx context.Context, v viewer, projects []string, f *overviewFacts) (err error) {
-	hour, backlog := hourEnd(v.nowMS), backlogEnd(v.nowMS)
-	f.Hour, err = share(ctx, s.recent, "hour", []any{projects, hour}, func(ctx context.Context) (run.Hour, error) { return run.LastHour(ctx, s.DB, projects, hour) })
-	if err != nil {
+// atOnce is how many of the facts of one overview are read at the same time, each over a connection of its own.
+const atOnce = 3
+
+func (s *server) readFacts(ctx context.Context, projects []string, hour, backlog int64) (f overviewFacts, err error) {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	g.Go(func() (err error) {
+		f.Health, err = scheduler.ReadHealth(ctx, s.DB, projects)
 		return err
-	}
-	f.Backlog, err = share(ctx, s.recent, "backlog", []any{projects, backlog}, func(ctx context.Context) (scheduler.Backlog, error) {
-		return scheduler.ReadBacklog(ctx, s.DB, projects, backlog)
 	})
-	return err
+	g.Go(func() (err error) {
+		if f.Failures, err = run.LatestTroubles(ctx, s.DB, projects, failuresSeen, failuresShown); err == nil {
+			f.Retries, err = run.Answers(ctx, s.DB, projects, newestOf(f.Failures))
+		}
+		return err
+	})
+	g.Go(func() (err error) {
+		f.Next, err = scheduler.Upcoming(ctx, s.DB, projects, time.Hour)
+		f.Next = nonNil(f.Next)
+		return err
+	})
+	g.Go(func() (err error) {
+		paused, err := scheduler.List(ctx, s.DB, scheduler.Filter{Projects: projects, State: scheduler.Paused}, nil, pausedShown+1)
+		f.Paused = nonNil(paused.Schedules)
+		return err
+	})
+	g.Go(func() (err error) {
+		f.Attention, err = run.NeedAttention(ctx, s.DB, projects, attentionShown+1)
+		return err
+	})
+	g.Go(func() (err error) {
+		f.Claims, err = scheduler.Claims(ctx, s.DB, projects)
+		return err
+	})
+	g.Go(func() (err error) {
+		f.Replicas, err = scheduler.Replicas(ctx, s.DB)
+		return err
+	})
+	g.Go(func() (err error) {
+		f.Spells, err = scheduler.RecentSpells(ctx, s.DB)
+		return err
+	})
+	// What is drawn of the last hour is to the end of its minute the same for all who see the same.
+	g.Go(func() (err error) {
+		f.Hour, err = share(ctx, s.recent, "hour", []any{projects, hour}, func(ctx context.Context) (run.Hour, error) { return run.LastHour(ctx, s.DB, projects, hour) })
+		return err
+	})
+	g.Go(func() (err error) {
+		f.Backlog, err = share(ctx, s.recent, "backlog", []any{projects, backlog}, func(ctx context.Context) (scheduler.Backlog, error) {
+			return scheduler.ReadBacklog(ctx, s.DB, projects, backlog)
+		})
+		return err
+	})
+	err = g.Wait()
+	return f, err
 }
 
 func (s *server) overviewPage(c echo.Context, v viewer, f overviewFacts) templates.Overview {
