@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -220,6 +221,7 @@ func (s *server) pickRows(v viewer, q url.Values, list runsFound, page *template
 	if s.Runs == nil || s.StepUp == nil || page.Embed || !v.access.Somewhere(policy.RetryRun) {
 		return
 	}
+	page.Rows = slices.Clone(page.Rows) // others are shown them, too
 	waiting := 0
 	for i, r := range list.Runs {
 		p := s.pick(v, r)

@@ -78,17 +78,17 @@ func (s *server) asset(name string) string { return s.links.url("/"+static.URL(n
 func writeHTML(c echo.Context, status int, page templ.Component) error {
 	buf := templ.GetBuffer()
 	defer templ.ReleaseBuffer(buf)
-	if _, err := render(c, page, buf); err != nil {
+	if _, err := render(c, page, buf, false); err != nil {
 		return err
 	}
 	return write(c, status, echo.MIMETextHTMLCharsetUTF8, buf.Bytes())
 }
 
-// render writes page, and returns its live parts. It waits for nothing, and the page that says the time is over must
+// render writes page, and returns its live parts, with their HTML if that is wanted. It waits for nothing, and the page that says the time is over must
 // itself render after that.
-func render(c echo.Context, page templ.Component, w io.Writer) (templates.Fragments, error) {
+func render(c echo.Context, page templ.Component, w io.Writer, html bool) (templates.Fragments, error) {
 	ctx := context.WithoutCancel(c.Request().Context())
-	ctx, parts := templates.Recording(messages.In(ctx, messages.From(ctx))) // asked for by every word: near at hand
+	ctx, parts := templates.Recording(messages.In(ctx, messages.From(ctx)), html) // asked for by every word: near at hand
 	return parts, page.Render(ctx, w)
 }
 

@@ -230,7 +230,7 @@ func (s *server) runsForm(c echo.Context, v viewer, q url.Values, f run.Filter, 
 
 func (s *server) runsPage(c echo.Context, v viewer, q url.Values, f run.Filter, list runsFound) templates.Runs {
 	page := offer(s.runsForm(c, v, q, f, problem{}), list.ids)
-	page.Chips, page.Rows, page.Kept = s.runChips(q, list.counts), slices.Clone(list.rows), list.kept
+	page.Chips, page.Rows, page.Kept = s.runChips(q, list.counts), list.rows, list.kept
 	page.Pages = templates.Pages{Order: templates.NewestFirst, Back: onwards(s.links, runsPath, q, "before", list.Prev), On: onwards(s.links, runsPath, q, "after", list.Next)}
 	page.JSON, page.CSV = s.links.url(runsPath+".json", q), s.links.csv(runsPath, filters(q))
 	if list.Prev != nil {

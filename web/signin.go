@@ -78,7 +78,7 @@ func (s *server) goOn(c echo.Context, there string) error {
 		Sentences: []templates.Sentence{{Lead: text.Of("Going on"), Rest: text.Of("to the identity provider.")}}, Links: []templates.Link{{Text: text.Of("Go on"), URL: there}}}
 	page.Refresh = there
 	var html bytes.Buffer
-	if _, err := render(c, templates.NoticePage(page), &html); err != nil {
+	if _, err := render(c, templates.NoticePage(page), &html, false); err != nil {
 		return err
 	}
 	return c.HTMLBlob(http.StatusOK, html.Bytes())

@@ -83,7 +83,7 @@ func (s *server) liveParts(c echo.Context, read readingFunc) (templates.Fragment
 	if err != nil {
 		return nil, err
 	}
-	return render(c, found.page(), io.Discard)
+	return render(c, found.page(), io.Discard, true)
 }
 
 // sendParts sends what now has that seen has not, and returns the state that the reader has then seen. The id comes with
@@ -92,7 +92,7 @@ func sendParts(out *live.Stream, now templates.Fragments, seen string) (string, 
 	names, state := now.Since(seen)
 	events := make([]live.Event, len(names))
 	for i, name := range names {
-		events[i] = live.Event{ID: seen, Name: "fragment", Data: fragment{name, now[name]}}
+		events[i] = live.Event{ID: seen, Name: "fragment", Data: fragment{name, now[name].HTML}}
 		if i == len(names)-1 {
 			events[i].ID = state
 		}

@@ -12,7 +12,7 @@ import (
 // renderLive renders two live parts and returns the HTML and what was recorded.
 func renderLive(t *testing.T, rows, ago string) (string, Fragments) {
 	t.Helper()
-	ctx, recorded := Recording(context.Background())
+	ctx, recorded := Recording(context.Background(), true)
 	var b strings.Builder
 	for name, body := range map[string]string{"rows": rows, "head": `as of <span class="rel" data-ago="` + ago + `">` + ago + ` s ago</span>`} {
 		if err := live(name).Render(templ.WithChildren(ctx, templ.Raw(body)), &b); err != nil {
@@ -24,8 +24,8 @@ func renderLive(t *testing.T, rows, ago string) (string, Fragments) {
 
 func TestLivePartsAreRecorded(t *testing.T) {
 	html, recorded := renderLive(t, "<b>1</b>", "3")
-	if recorded["rows"] != "<b>1</b>" || !strings.Contains(html, `<div data-part="rows"><b>1</b></div>`) {
-		t.Errorf("recorded %q of %s", recorded, html)
+	if recorded["rows"].HTML != "<b>1</b>" || !strings.Contains(html, `<div data-part="rows"><b>1</b></div>`) {
+		t.Errorf("recorded %+v of %s", recorded, html)
 	}
 }
 
