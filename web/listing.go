@@ -19,7 +19,7 @@ import (
 // What the lists have in common: the choices of their filters, how many there are of each, and the ways from page to page.
 
 func projectOptions(v viewer, selected string) []templates.Option {
-	options := []templates.Option{{Text: text.Of("all")}}
+	options := append(make([]templates.Option, 0, 1+len(v.projects)), templates.Option{Text: text.Of("all")})
 	for _, p := range v.projects {
 		name := text.Data(shorten(visible(p.ProjectName), 40))
 		if !p.ProjectActive {

@@ -17,9 +17,9 @@ import (
 )
 
 func (s *server) runRows(list []run.Summary, nowMS int64) []templates.RunRow {
-	var rows []templates.RunRow
-	for _, r := range list {
-		rows = append(rows, s.runRow(r, nowMS))
+	rows := make([]templates.RunRow, len(list))
+	for i, r := range list {
+		rows[i] = s.runRow(r, nowMS)
 	}
 	return rows
 }

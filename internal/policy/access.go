@@ -87,7 +87,7 @@ func (a Access) Visible() []string {
 
 // Allowing returns the bindings that let the User do p now, sorted by Project.
 func (a Access) Allowing(p Permission) []Binding {
-	var list []Binding
+	list := make([]Binding, 0, len(a.Bindings))
 	for _, project := range slices.Sorted(maps.Keys(a.Bindings)) {
 		if d := a.Decide(project, p); d.Allowed {
 			list = append(list, d.Binding)
