@@ -174,21 +174,19 @@ func (s *Sessions) Load(r *http.Request, active bool, access *policy.Access) (_ 
 	if !look.says(expected) {
 		expected = foresight{key: look.key, data: look.data, id: s.storedID(ctx), generation: s.cookies.GetInt64(ctx, keyGeneration)}
 		l.session, l.err = s.read(ctx, expected.id, expected.generation)
-		expected.user = l.session.UserID
+		if expected.user = l.session.UserID; l.err == nil {
+			s.foresights.remember(token, expected)
+		}
 	}
 	if access != nil && access.UserID != l.session.UserID {
 		*access = policy.Access{}
 	}
-	switch {
-	case l.err == nil:
-		s.foresights.remember(token, expected)
-	case errors.Is(l.err, ErrSignedOut):
+	if errors.Is(l.err, ErrSignedOut) {
 		s.foresights.forget(token)
-		active = false
-	default:
+	} else if l.err != nil {
 		return nil, l.err
 	}
-	if active && l.session.unnoted() {
+	if active && l.err == nil && l.session.unnoted() {
 		if err := s.note(ctx, l.session.ID); err != nil {
 			return nil, err
 		}
