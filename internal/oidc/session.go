@@ -251,13 +251,14 @@ func (s *Sessions) read(ctx context.Context, id uuid.UUID, generation int64) (Se
 // unnoted reports whether activity is to be noted.
 func (s Session) unnoted() bool { return s.LastSeenAtMS < s.NowMS-seenEveryMS }
 
-// note notes activity in a session that is alive. It waits for nobody who holds the row: another request notes it.
+// note notes activity in a session that is alive, unless another request has meanwhile. It waits for nobody who holds the row:
+// another request notes it.
 func (s *Sessions) note(ctx context.Context, id uuid.UUID) error {
 	_, err := s.config.Console.Exec(ctx, `
 		WITH clock AS MATERIALIZED (SELECT `+pg.ClockMS+` AS ms)
 		UPDATE console_sessions SET last_seen_at_ms = clock.ms FROM clock WHERE id IN (
 			SELECT s.id FROM console_sessions s JOIN users u ON u.id = s.user_id CROSS JOIN clock
-			WHERE s.id = $1 AND `+ended+` = '' AND s.last_seen_at_ms < clock.ms FOR NO KEY UPDATE OF s SKIP LOCKED)`, id)
+			WHERE s.id = $1 AND `+ended+` = '' AND s.last_seen_at_ms < clock.ms - $2 FOR NO KEY UPDATE OF s SKIP LOCKED)`, id, seenEveryMS)
 	return err
 }
 

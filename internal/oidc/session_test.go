@@ -85,6 +85,9 @@ func TestActivity(t *testing.T) {
 	if before := ago(20_000); b.ended(t) != "" || seen() != before {
 		t.Error("activity was noted again after 20 s")
 	}
+	if before := seen(); w.sessions.note(t.Context(), session.ID) != nil || seen() != before {
+		t.Error("activity was noted again by a request that was under way when another noted it")
+	}
 	before := ago(40_000)
 	if _, err := w.sessions.Load(b.request(), false, nil); err != nil || seen() != before {
 		t.Errorf("a page's own request was noted as activity (%v)", err)
