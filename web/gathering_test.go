@@ -93,6 +93,68 @@ func TestTogetherWhenAReadingFails(t *testing.T) {
 	})
 }
 
+// What nobody waits for any more is not read, and nobody waits for it to end.
+func TestTogetherWhenAllLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g gathering
+		var begun, ended atomic.Int64
+		var all sync.WaitGroup
+		ask := func(ctx context.Context) {
+			all.Go(func() {
+				_, err := together(ctx, &g, "runs", "lab", func(ctx context.Context) (int, error) {
+					begun.Add(1)
+					defer ended.Add(1)
+					select {
+					case <-time.After(time.Second):
+						return 1, nil
+					case <-ctx.Done():
+						return 0, ctx.Err()
+					}
+				})
+				if (err != nil) != (ctx.Err() != nil) {
+					t.Errorf("together() = %v", err)
+				}
+			})
+			synctest.Wait()
+		}
+		expect := func(when string, begins, ends int64) {
+			t.Helper()
+			synctest.Wait()
+			if begun.Load() != begins || ended.Load() != ends {
+				t.Errorf("%s, %d readings have begun and %d ended, want %d and %d", when, begun.Load(), ended.Load(), begins, ends)
+			}
+		}
+		readers := make([]context.Context, 6)
+		leave := make([]context.CancelFunc, len(readers))
+		for i := range readers {
+			readers[i], leave[i] = context.WithCancel(t.Context())
+		}
+		ask(readers[0])
+		ask(readers[1])
+		ask(readers[2])
+		leave[1]()
+		expect("while one reads and one waits", 1, 0)
+		leave[0]()
+		expect("when who was read for has left", 2, 1)
+		ask(readers[3])
+		leave[3]()
+		expect("when who waited has left", 2, 1)
+		ask(readers[4]) // what was for the one before is over, unread
+		leave[2]()
+		expect("when all before have left", 3, 2)
+		ask(readers[5])
+		leave[5]()
+		all.Wait()
+		expect("at the end", 3, 3)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if len(g.readings) > 0 {
+			t.Errorf("%d readings are kept when all are over", len(g.readings))
+		}
+		leave[4]()
+	})
+}
+
 // A list that many ask for at once is each one's own: of their Projects, in their language, and after they asked.
 func TestListsThatAreReadTogether(t *testing.T) {
 	w := newWorld(t)
