@@ -3,7 +3,9 @@ package web
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/qinglong/console/internal/pg/pgtest"
 	"github.com/qinglong/console/internal/policy"
+	"github.com/qinglong/console/internal/run"
 	"github.com/qinglong/console/internal/run/runtest"
 )
 
@@ -203,4 +206,57 @@ func TestListsThatAreReadTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	all.Wait()
+}
+
+// Who has waited for another reading is told how long ago things were by when their own was made.
+func TestRowsAreDatedByTheirReading(t *testing.T) {
+	w := newWorld(t)
+	s := newServer(config(t, w.Database, ""))
+	super := w.Super(t)
+	tx, err := super.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	pgtest.Exec(t, tx, "LOCK TABLE ql3.runs IN ACCESS EXCLUSIVE MODE")
+	var all sync.WaitGroup
+	read := func(nowMS, waitedMS int64) {
+		all.Go(func() {
+			list, err := s.readRuns(t.Context(), run.Filter{Projects: []string{"ops"}}, spot{}, nowMS, true)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ago, err := strconv.ParseFloat(list.rows[0].Created.Ago, 64)
+			if atMS := list.Runs[0].CreatedAtMS + int64(math.Round(ago*1000)); err != nil || atMS < nowMS+waitedMS {
+				t.Errorf("who asked at %d and waited for %d ms is told of %d: %v", nowMS, waitedMS, atMS, err)
+			}
+		})
+	}
+	read(runtest.Clock(t, super), 0)
+	pgtest.AwaitLocks(t, super, 1)
+	asked := runtest.Clock(t, super)
+	read(asked, 20)
+	for waiting := false; !waiting; {
+		waiting = s.gathering.waits()
+	}
+	for begun := runtest.Clock(t, super); runtest.Clock(t, super) < begun+20; {
+		// the clock goes on
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+}
+
+// waits reports whether somebody waits for a reading that has not begun.
+func (g *gathering) waits() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, x := range g.readings {
+		if x.next != nil {
+			return true
+		}
+	}
+	return false
 }

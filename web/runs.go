@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/a-h/templ"
 	"github.com/labstack/echo/v4"
@@ -120,8 +121,10 @@ func readSpot(q url.Values) (at spot, err error) {
 	return at, nil
 }
 
-// readRuns reads the page at a spot: after it, which is older, or before it. With rows it is made into those of a page.
+// readRuns reads the page at a spot: after it, which is older, or before it. With rows it is made into those of a page, which
+// say how long ago things were by when they are read: that may be long after nowMS, if another reading goes first.
 func (s *server) readRuns(ctx context.Context, f run.Filter, at spot, nowMS int64, rows bool) (runsRead, error) {
+	asked := time.Now()
 	return together(ctx, &s.gathering, "runs", []any{f, at.after, at.before, rows}, func(ctx context.Context) (read runsRead, err error) {
 		if at.before != nil {
 			read.Page, err = run.Newer(ctx, s.DB, f, *at.before, pageSize)
@@ -134,7 +137,7 @@ func (s *server) readRuns(ctx context.Context, f run.Filter, at spot, nowMS int6
 		if read.beside, err = s.readBeside(ctx, f.Projects, read.Runs); err != nil {
 			return read, err
 		}
-		read.rows, read.kept = s.runRowsBeside(read.Runs, read.beside, nowMS), new(templates.Kept)
+		read.rows, read.kept = s.runRowsBeside(read.Runs, read.beside, nowMS+time.Since(asked).Milliseconds()), new(templates.Kept)
 		return read, nil
 	})
 }

@@ -82,7 +82,7 @@ func (s *server) schedules(c echo.Context) (reply, error) {
 		return found, nil
 	}
 	list := schedulesFound{}
-	if list.schedulesRead, err = s.readSchedules(c.Request().Context(), filter, after, v.nowMS); err != nil {
+	if list.schedulesRead, err = s.readSchedules(c.Request().Context(), filter, after); err != nil {
 		return reply{}, err
 	}
 	if list.counts, err = s.countSchedules(c.Request().Context(), filter); err != nil {
@@ -99,13 +99,13 @@ func scheduleFilter(q url.Values, v viewer) (f scheduler.Filter, err error) {
 	return f, err
 }
 
-func (s *server) readSchedules(ctx context.Context, f scheduler.Filter, after *scheduler.Cursor, nowMS int64) (schedulesRead, error) {
+func (s *server) readSchedules(ctx context.Context, f scheduler.Filter, after *scheduler.Cursor) (schedulesRead, error) {
 	return together(ctx, &s.gathering, "schedules", []any{f, after}, func(ctx context.Context) (read schedulesRead, err error) {
 		if read.Page, err = scheduler.List(ctx, s.DB, f, after, pageSize); err != nil {
 			return read, err
 		}
 		for _, x := range read.Schedules {
-			read.rows = append(read.rows, s.scheduleRow(x, nowMS))
+			read.rows = append(read.rows, s.scheduleRow(x, read.NowMS)) // which may be long after they asked
 		}
 		read.kept = new(templates.Kept)
 		return read, nil
