@@ -2,6 +2,7 @@ package templates
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync"
 
@@ -29,6 +30,8 @@ type keptPart struct {
 	err  error
 }
 
+var errUnrendered = errors.New("another reader's rendering of it failed")
+
 // once is c, rendered when the first reader whose marks are these is shown it.
 func (k *Kept) once(marks string, c templ.Component) templ.Component {
 	if k == nil {
@@ -39,6 +42,7 @@ func (k *Kept) once(marks string, c templ.Component) templ.Component {
 		p.once.Do(func() {
 			buf := templ.GetBuffer()
 			defer templ.ReleaseBuffer(buf)
+			p.err = errUnrendered // if it panics, the others are shown no list without rows
 			p.err = c.Render(ctx, buf)
 			p.html = append([]byte(nil), buf.Bytes()...)
 		})

@@ -2,6 +2,7 @@ package templates
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -57,5 +58,23 @@ func TestKept(t *testing.T) {
 	var b strings.Builder
 	if err := none.once("", status(Status{Word: text.Of("failed")})).Render(t.Context(), &b); err != nil || !strings.Contains(b.String(), "failed") {
 		t.Errorf("where nothing is kept: %q, %v", b.String(), err)
+	}
+}
+
+// A rendering that panics is not taken for one without rows by the next who is shown it.
+func TestKeptAfterAPanic(t *testing.T) {
+	var k Kept
+	render := func() (err error) {
+		defer func() {
+			if r := recover(); r != nil {
+				err = errors.New("panic")
+			}
+		}()
+		return k.once("", templ.ComponentFunc(func(context.Context, io.Writer) error { panic("broken") })).Render(t.Context(), io.Discard)
+	}
+	for i := range 2 {
+		if render() == nil {
+			t.Errorf("reader %d is shown what was not rendered", i+1)
+		}
 	}
 }
