@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -208,10 +209,13 @@ func TestListsThatAreReadTogether(t *testing.T) {
 	all.Wait()
 }
 
-// Who has waited for another reading is told how long ago things were by when their own was made.
+// Who has waited for another reading is told how long ago things were by when their own was made, of Runs and in the overview.
 func TestRowsAreDatedByTheirReading(t *testing.T) {
 	w := newWorld(t)
-	s := newServer(config(t, w.Database, ""))
+	c := config(t, w.Database, "")
+	s, p := newServer(c), signIn(t, c, "ann")
+	grant(t, w.Database, p, policy.Viewer, "ops")
+	overview := p.as(s.handler())
 	super := w.Super(t)
 	tx, err := super.Begin(t.Context())
 	if err != nil {
@@ -220,6 +224,7 @@ func TestRowsAreDatedByTheirReading(t *testing.T) {
 	defer tx.Rollback(t.Context())
 	pgtest.Exec(t, tx, "LOCK TABLE ql3.runs IN ACCESS EXCLUSIVE MODE")
 	var all sync.WaitGroup
+	var begun atomic.Int64 // no second reading has, before this
 	read := func(nowMS, waitedMS int64) {
 		all.Go(func() {
 			list, err := s.readRuns(t.Context(), run.Filter{Projects: []string{"ops"}}, spot{}, nowMS, true)
@@ -232,16 +237,27 @@ func TestRowsAreDatedByTheirReading(t *testing.T) {
 				t.Errorf("who asked at %d and waited for %d ms is told of %d: %v", nowMS, waitedMS, atMS, err)
 			}
 		})
+		all.Go(func() {
+			page := get(t, overview, "/")
+			m := asOf.FindStringSubmatch(page.body)
+			if m == nil {
+				t.Errorf("the overview is %d %s", page.StatusCode, page.body)
+				return
+			}
+			if at, err := time.Parse(time.RFC3339, m[1]); err != nil || waitedMS > 0 && at.UnixMilli() < begun.Load() {
+				t.Errorf("the overview of who asked at %d and for whom it was read after %d is as of %s: %v", nowMS, begun.Load(), m[1], err)
+			}
+		})
 	}
 	read(runtest.Clock(t, super), 0)
-	pgtest.AwaitLocks(t, super, 1)
+	pgtest.AwaitLocks(t, super, 1+atOnce)
 	asked := runtest.Clock(t, super)
 	read(asked, 20)
-	for waiting := false; !waiting; {
-		waiting = s.gathering.waits()
+	for s.gathering.waits() < 2 {
+		// the second readings are asked for
 	}
-	for begun := runtest.Clock(t, super); runtest.Clock(t, super) < begun+20; {
-		// the clock goes on
+	for waits := runtest.Clock(t, super); begun.Load() < waits+20; { // the clock goes on
+		begun.Store(runtest.Clock(t, super))
 	}
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
@@ -249,14 +265,16 @@ func TestRowsAreDatedByTheirReading(t *testing.T) {
 	all.Wait()
 }
 
-// waits reports whether somebody waits for a reading that has not begun.
-func (g *gathering) waits() bool {
+var asOf = regexp.MustCompile(`class="as-of">.*?datetime="([^"]+)"`)
+
+// waits is how many readings that have not begun somebody waits for.
+func (g *gathering) waits() (n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, x := range g.readings {
 		if x.next != nil {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }

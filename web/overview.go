@@ -126,7 +126,9 @@ func (s *server) readFacts(ctx context.Context, projects []string, hour, backlog
 }
 
 func (s *server) overviewPage(c echo.Context, v viewer, f overviewFacts) templates.Overview {
-	now, m := v.nowMS, lastHour{endMS: hourEnd(v.nowMS), nowMS: v.nowMS}
+	m := lastHour{endMS: hourEnd(v.nowMS), nowMS: v.nowMS}
+	v.nowMS = max(v.nowMS, f.Health.NowMS) // the facts may have been read long after they were asked for
+	now := v.nowMS
 	page := templates.Overview{
 		Page: s.page(c, text.Of("Overview"), "/", now), Sentences: s.healthSentences(f), Facts: healthFacts(f),
 		Charts: []templates.Chart{m.lateness(f.Hour), m.backlog(f.Backlog), m.admissions(f.Hour), m.outcomes(f.Hour)}, Upcoming: s.upcoming(f.Next, now),
