@@ -117,10 +117,10 @@ func ReadBeside(ctx context.Context, q pg.Querier, projects []string, runs []uui
 	var batch pgx.Batch
 	run.QueueAnswers(&batch, projects, runs, &b.Answers)
 	queuePaused(&batch, triggers, &b.Paused)
-	if batch.Len() == 0 {
-		return b, nil
+	if batch.Len() > 0 {
+		err = q.SendBatch(ctx, &batch).Close()
 	}
-	return b, q.SendBatch(ctx, &batch).Close()
+	return b, err
 }
 
 func queuePaused(batch *pgx.Batch, triggers []search.Trigger, paused *map[search.Trigger]bool) {
