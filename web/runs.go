@@ -137,7 +137,10 @@ func (s *server) readRuns(ctx context.Context, f run.Filter, at spot, nowMS int6
 		if read.beside, err = s.readBeside(ctx, f.Projects, read.Runs); err != nil {
 			return read, err
 		}
-		read.rows, read.kept = s.runRowsBeside(read.Runs, read.beside, nowMS+time.Since(asked).Milliseconds()), new(templates.Kept)
+		read.rows = s.runRowsBeside(read.Runs, read.beside, nowMS+time.Since(asked).Milliseconds())
+		if len(read.rows) > 0 { // in the place of none stands what its reader asked for
+			read.kept = new(templates.Kept)
+		}
 		return read, nil
 	})
 }

@@ -107,7 +107,9 @@ func (s *server) readSchedules(ctx context.Context, f scheduler.Filter, after *s
 		for _, x := range read.Schedules {
 			read.rows = append(read.rows, s.scheduleRow(x, read.NowMS)) // which may be long after they asked
 		}
-		read.kept = new(templates.Kept)
+		if len(read.rows) > 0 { // in the place of none stands what its reader asked for
+			read.kept = new(templates.Kept)
+		}
 		return read, nil
 	})
 }

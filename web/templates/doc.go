@@ -224,7 +224,7 @@ type Runs struct {
 	Text     string
 	Chips    []Chip
 	Rows     []RunRow
-	Kept     *Kept // the rows, rendered
+	Kept     *Kept // of the rows, if there are any
 	Empty    Empty
 	Pages    Pages
 	Views    []NavLink // the list, and others of the same Runs
@@ -256,7 +256,7 @@ type Schedules struct {
 	Text     string
 	Chips    []Chip
 	Rows     []ScheduleRow
-	Kept     *Kept // the rows, rendered
+	Kept     *Kept // of the rows, if there are any
 	Empty    Empty
 	Pages    Pages
 }

@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -11,8 +12,8 @@ import (
 	"github.com/qinglong/console/web/messages"
 )
 
-// Kept keeps what has been rendered of rows that several readers are shown, once for each way in which they are. A nil
-// *Kept keeps nothing.
+// Kept keeps what has been rendered of a live part that several readers are shown, once for each way in which they are. A
+// nil *Kept keeps nothing.
 type Kept struct {
 	mu    sync.Mutex
 	parts map[keptAs]*keptPart
@@ -27,31 +28,41 @@ type keptAs struct {
 type keptPart struct {
 	once sync.Once
 	html []byte
+	part Fragment
 	err  error
 }
 
 var errUnrendered = errors.New("another reader's rendering of it failed")
 
-// once is c, rendered when the first reader whose marks are these is shown it.
-func (k *Kept) once(marks string, c templ.Component) templ.Component {
+// live is [live] for a part that all whose marks are these are shown alike. It is rendered for the first of them.
+func (k *Kept) live(name, marks string) templ.Component {
 	if k == nil {
-		return c
+		return live(name)
 	}
 	return templ.ComponentFunc(func(ctx context.Context, w io.Writer) error {
 		p := k.part(keptAs{messages.From(ctx).Tag, marks})
 		p.once.Do(func() {
-			buf := templ.GetBuffer()
-			defer templ.ReleaseBuffer(buf)
 			p.err = errUnrendered // if it panics, the others are shown no list without rows
-			p.err = c.Render(ctx, buf)
-			p.html = append([]byte(nil), buf.Bytes()...)
+			p.err = p.render(ctx, name)
 		})
 		if p.err != nil {
 			return p.err
 		}
+		if r, ok := ctx.Value(recordingKey{}).(recording); ok {
+			r.parts[name] = p.part
+		}
 		_, err := w.Write(p.html)
 		return err
 	})
+}
+
+func (p *keptPart) render(ctx context.Context, name string) error {
+	buf := templ.GetBuffer()
+	defer templ.ReleaseBuffer(buf)
+	ctx, parts := Recording(ctx, true)
+	err := live(name).Render(ctx, buf)
+	p.html, p.part = bytes.Clone(buf.Bytes()), parts[name]
+	return err
 }
 
 func (k *Kept) part(as keptAs) *keptPart {

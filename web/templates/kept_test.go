@@ -44,8 +44,9 @@ func TestKept(t *testing.T) {
 				return err
 			})
 			var b strings.Builder
-			if err := k.once(picked(r.rows), c).Render(r.ctx, &b); err != nil || b.String() != r.name {
-				t.Errorf("%s is shown %q, %v", r.name, b.String(), err)
+			ctx, now := Recording(templ.WithChildren(r.ctx, c), true)
+			if err := k.live("rows", picked(r.rows)).Render(ctx, &b); err != nil || b.String() != `<div data-part="rows">`+r.name+`</div>` || now["rows"] != (Fragment{r.name, hashOf([]byte(r.name))}) {
+				t.Errorf("%s is shown %q, %v, and told %+v", r.name, b.String(), err, now)
 			}
 		}
 	}
@@ -56,7 +57,7 @@ func TestKept(t *testing.T) {
 	}
 	var none *Kept
 	var b strings.Builder
-	if err := none.once("", status(Status{Word: text.Of("failed")})).Render(t.Context(), &b); err != nil || !strings.Contains(b.String(), "failed") {
+	if err := none.live("rows", "").Render(templ.WithChildren(t.Context(), status(Status{Word: text.Of("failed")})), &b); err != nil || !strings.Contains(b.String(), "failed") {
 		t.Errorf("where nothing is kept: %q, %v", b.String(), err)
 	}
 }
@@ -70,7 +71,8 @@ func TestKeptAfterAPanic(t *testing.T) {
 				err = errors.New("panic")
 			}
 		}()
-		return k.once("", templ.ComponentFunc(func(context.Context, io.Writer) error { panic("broken") })).Render(t.Context(), io.Discard)
+		broken := templ.ComponentFunc(func(context.Context, io.Writer) error { panic("broken") })
+		return k.live("rows", "").Render(templ.WithChildren(t.Context(), broken), io.Discard)
 	}
 	for i := range 2 {
 		if render() == nil {
