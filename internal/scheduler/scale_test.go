@@ -35,6 +35,7 @@ type scaled struct {
 	keys           []string // of Schedules, in no order
 	claims         []time.Duration
 	commits        []time.Duration
+	logged         int64 // bytes of the server's log for all of them
 }
 
 // BenchmarkScale measures the claim and the commit of a few Schedules, wherever they are, in a small database and in a
@@ -65,7 +66,8 @@ func BenchmarkScale(b *testing.B) {
 		}
 	}
 	for _, s := range all {
-		fmt.Printf("%-32s claim %6.2f ms   commit %6.2f ms   (medians of %d, %d at once)\n", s.name, milliseconds(s.claims), milliseconds(s.commits), scaleTimes, scaleBatch)
+		fmt.Printf("%-32s claim %6.2f ms   commit %6.2f ms   log %6d KB   (medians and a mean of %d, %d at once)\n", s.name, milliseconds(s.claims), milliseconds(s.commits),
+			s.logged/scaleTimes>>10, scaleTimes, scaleBatch)
 	}
 	cost := func(s *scaled) float64 { return milliseconds(s.claims) + milliseconds(s.commits) }
 	fmt.Printf("scale: ratio=%.2f\n", cost(all[1])/cost(all[0]))
@@ -99,6 +101,9 @@ func newScaled(b *testing.B, server *postgres.Server, name string, size bench.Si
 	return s
 }
 
+// logPosition is how many bytes the server has logged.
+const logPosition = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
+
 // admit makes a few Schedules due and measures their way to as many Runs.
 func (s *scaled) admit(b *testing.B) {
 	b.Helper()
@@ -106,6 +111,7 @@ func (s *scaled) admit(b *testing.B) {
 	s.keys = append(s.keys[scaleBatch:], some...)
 	mustExec(b, s.super, `UPDATE trigger_schedules SET next_fire_at_ms = `+pg.ClockMS+` - 1000 WHERE (project_id, trigger_id) IN (
 		SELECT split_part(k, ' ', 1), split_part(k, ' ', 2) FROM unnest($1::text[]) k)`, some)
+	before := pgtest.Value[int64](b, s.super, logPosition)
 	begun := time.Now()
 	claims, err := claim(b.Context(), s.runtime, "a", 30*time.Second, scaleBatch)
 	if err != nil || len(claims) != scaleBatch {
@@ -128,6 +134,7 @@ func (s *scaled) admit(b *testing.B) {
 	if i := slices.IndexFunc(results, func(r Result) bool { return r.Outcome != Admitted }); i >= 0 {
 		b.Fatalf("commit = %+v, want admitted", results[i])
 	}
+	s.logged += pgtest.Value[int64](b, s.super, logPosition) - before
 	s.claims, s.commits = append(s.claims, claimed.Sub(begun)), append(s.commits, committed.Sub(decided))
 }
 
