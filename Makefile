@@ -138,7 +138,7 @@ bench-claim: ## Measure the claim beside a thousand, 100,000 and a million Sched
 	@$(POSTGRES_BIN) go test ./internal/scheduler -run '^$$' -bench '^BenchmarkClaim$$' -benchtime 200x -timeout 30m
 
 .PHONY: bench-scale
-bench-scale: ## Measure claim and commit beside a million Schedules and beside a thousand (10 min; SCHEDULES=20000 to try, RUNS=1000000)
+bench-scale: ## Measure claim and commit beside a million Schedules and beside a thousand (2 min; SCHEDULES=20000 to try, RUNS=1000000)
 	@set -o pipefail && $(POSTGRES_BIN) SCALE_SCHEDULES=$(SCHEDULES) SCALE_RUNS=$(RUNS) \
 	go test ./internal/scheduler -run '^$$' -bench '^BenchmarkScale$$' -benchtime 1x -timeout 5h 2>/dev/null | \
 	$(call last,scale)
