@@ -55,15 +55,7 @@ func durable(t testing.TB) (map[string]string, *pgxpool.Pool) {
 // durableServer is a server that keeps what it has confirmed. What it logs goes to log, which may be nil.
 func durableServer(t testing.TB, log io.Writer) *postgres.Server {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "ql3-durable-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { // the server's user must pass through
-		t.Fatal(err)
-	}
-	server, err := postgres.Start(t.Context(), postgres.Config{Dir: filepath.Join(dir, "postgres"), Durable: true, Log: log, Bin: os.Getenv(pgtest.BinVariable)})
+	server, err := postgres.Start(t.Context(), postgres.Config{Dir: filepath.Join(pgtest.DiskDir(t), "postgres"), Durable: true, Log: log, Bin: os.Getenv(pgtest.BinVariable)})
 	if err != nil {
 		t.Fatal(err)
 	}

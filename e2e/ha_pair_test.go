@@ -34,15 +34,7 @@ type pair struct {
 
 func newPair(t *testing.T) *pair {
 	t.Helper()
-	root, err := os.MkdirTemp("", "ql3-ha-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(root) })
-	if err := os.Chmod(root, 0o755); err != nil { // the servers' user must pass through
-		t.Fatal(err)
-	}
-	p := &pair{root: root}
+	p := &pair{root: pgtest.DiskDir(t)}
 	p.primary = &node{dir: p.newDir()}
 	p.primary.start(t)
 	if err := pgtest.Migrate(t.Context(), p.primary.Server, haDatabase); err != nil {

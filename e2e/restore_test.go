@@ -190,15 +190,7 @@ func dumpTools(t *testing.T, super *pgxpool.Pool) func(program string) string {
 
 func freshServer(t *testing.T) *postgres.Server {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "ql3-restore-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { // the server's user must pass through
-		t.Fatal(err)
-	}
-	server, err := pgtest.StartIn(t.Context(), filepath.Join(dir, "postgres"))
+	server, err := pgtest.StartIn(t.Context(), filepath.Join(pgtest.DiskDir(t), "postgres"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,15 +30,9 @@ type database struct {
 
 func newDatabase(t *testing.T) *database {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "ql3-torture-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { // the server's user must pass through
-		t.Fatal(err)
-	}
+	dir := pgtest.DiskDir(t)
 	d := &database{}
+	var err error
 	if d.disk, err = newDisk(t, dir); err != nil {
 		d.noDisk = err.Error()
 	}

@@ -161,14 +161,7 @@ func TestRequestInFlightDoesNotReviveItsSession(t *testing.T) {
 	grant(t, w.Database, p, policy.Viewer, "ops")
 	h, super := p.as(New(c)), w.Super(t)
 
-	held, err := super.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer held.Rollback(t.Context())
-	if _, err := held.Exec(t.Context(), `LOCK TABLE ql3.projects IN ACCESS EXCLUSIVE MODE`); err != nil {
-		t.Fatal(err)
-	}
+	release := w.locked(t, "projects")
 	inFlight := make(chan answered)
 	go func() { inFlight <- get(t, h, "/runs") }()
 	waitUntil(t, "the request waits for the Projects", func() bool {
@@ -179,9 +172,7 @@ func TestRequestInFlightDoesNotReviveItsSession(t *testing.T) {
 	if res := do(t, h, "POST", signOutPath, "Content-Type", "application/x-www-form-urlencoded"); res.StatusCode != http.StatusOK {
 		t.Fatalf("POST %s = %d %s", signOutPath, res.StatusCode, res.body)
 	}
-	if err := held.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	release()
 	if res := <-inFlight; len(res.Cookies()) > 0 {
 		t.Errorf("the request in flight sets cookies: %v", res.Cookies())
 	}

@@ -183,13 +183,7 @@ func TestListsThatAreReadTogether(t *testing.T) {
 		{"one of growth", growth, "en", false, true, "</svg> queued"},
 		{"one of both", both, "en", true, true, "</svg> failed"},
 	}
-	super := w.Super(t)
-	tx, err := super.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tx.Rollback(t.Context())
-	pgtest.Exec(t, tx, "LOCK TABLE ql3.runs IN ACCESS EXCLUSIVE MODE")
+	super, release := w.Super(t), w.locked(t, "runs")
 	var all sync.WaitGroup
 	for range 5 {
 		for _, r := range readers {
@@ -203,9 +197,7 @@ func TestListsThatAreReadTogether(t *testing.T) {
 		}
 	}
 	pgtest.AwaitLocks(t, super, 3) // a reading of each kind has begun
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	release()
 	all.Wait()
 }
 
@@ -216,13 +208,7 @@ func TestRowsAreDatedByTheirReading(t *testing.T) {
 	s, p := newServer(c), signIn(t, c, "ann")
 	grant(t, w.Database, p, policy.Viewer, "ops")
 	overview := p.as(s.handler())
-	super := w.Super(t)
-	tx, err := super.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tx.Rollback(t.Context())
-	pgtest.Exec(t, tx, "LOCK TABLE ql3.runs IN ACCESS EXCLUSIVE MODE")
+	super, release := w.Super(t), w.locked(t, "runs")
 	var all sync.WaitGroup
 	var begun atomic.Int64 // no second reading has, before this
 	read := func(nowMS, waitedMS int64) {
@@ -259,9 +245,7 @@ func TestRowsAreDatedByTheirReading(t *testing.T) {
 	for waits := runtest.Clock(t, super); begun.Load() < waits+20; { // the clock goes on
 		begun.Store(runtest.Clock(t, super))
 	}
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	release()
 	all.Wait()
 }
 

@@ -206,13 +206,24 @@ func TestStreamsAreRefused(t *testing.T) {
 // unanswering holds what every session is read from until t ends, so that nothing that asks for one is answered.
 func (w world) unanswering(t *testing.T) {
 	t.Helper()
+	w.locked(t, "console_sessions")
+}
+
+// locked holds table, so that nobody reads it, until release is called or t ends.
+func (w world) locked(t *testing.T, table string) (release func()) {
+	t.Helper()
 	tx, err := w.Super(t).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
-	if _, err := tx.Exec(t.Context(), "SET LOCAL idle_in_transaction_session_timeout = 0; LOCK TABLE ql3.console_sessions IN ACCESS EXCLUSIVE MODE"); err != nil {
-		t.Fatal(err)
+	pgtest.Exec(t, tx, "SET LOCAL idle_in_transaction_session_timeout = 0")
+	pgtest.Exec(t, tx, "LOCK TABLE ql3."+table+" IN ACCESS EXCLUSIVE MODE")
+	return func() {
+		t.Helper()
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

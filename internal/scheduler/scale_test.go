@@ -42,15 +42,7 @@ type scaled struct {
 // large one, by turns, so that whatever else the machine does slows both alike. The server is as durable as in
 // production, and has as much memory as a database of that size is given.
 func BenchmarkScale(b *testing.B) {
-	dir, err := os.MkdirTemp("", "ql3-scale-") // on a disk: what is durable is not in memory, nor do 30 GB fit there
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { // the server's user must pass through
-		b.Fatal(err)
-	}
-	server, err := postgres.Start(b.Context(), postgres.Config{Dir: filepath.Join(dir, "postgres"), Durable: true, Bin: os.Getenv(pgtest.BinVariable),
+	server, err := postgres.Start(b.Context(), postgres.Config{Dir: filepath.Join(pgtest.DiskDir(b), "postgres"), Durable: true, Bin: os.Getenv(pgtest.BinVariable),
 		Settings: map[string]string{"shared_buffers": "1GB", "max_wal_size": "4GB"}})
 	if err != nil {
 		b.Fatal(err)

@@ -33,6 +33,20 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
+// DiskDir is a [Dir] on a disk: what is durable is not in memory, and not everything fits there.
+func DiskDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ql3-disk-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil { // the server's user must pass through
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func makeDir() (dir string, remove func(), err error) {
 	parent := "" // the system's own place for what is temporary
 	if hasRoom(memory) {
